@@ -20,6 +20,7 @@ from streaming.documents.subscriptions import Refused, parsed, read_change
 from streaming.errors import JobError
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
+from streaming.kafka.event_topics import resolved
 from streaming.text_format import plain
 
 app = typer.Typer()
@@ -32,16 +33,24 @@ def produce(
     file: Annotated[
         Path | None, typer.Argument(help="JSON lines; standard input if left out.", show_default=False)
     ] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Topic to write to, where there are several.", show_default=False)
+    ] = None,
     rate: Annotated[float | None, typer.Option(help="Most events per second.", show_default=False)] = None,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
+    names = resolved(settings, Cluster.of(settings).topics().partitions).events.names
+    if topic is None and len(names) > 1:
+        raise typer.BadParameter(f"--topic: choose one of {', '.join(names)}")
+    if topic is not None and topic not in names:
+        raise typer.BadParameter(f"--topic: {topic} is none of the topics of events: {', '.join(names)}")
     lines = (line for _, line in lines_of(file))
     values = clients.paced(lines, rate) if rate else lines
-    topic = settings.events.topic
-    with progress_of(f"events to {topic}") as progress:
-        written = clients.write(Cluster.of(settings), topic, ((None, value) for value in values), progress)
-    report_written(written, "events", topic, as_json)
+    to = topic or names[0]
+    with progress_of(f"events to {to}") as progress:
+        written = clients.write(Cluster.of(settings), to, ((None, value) for value in values), progress)
+    report_written(written, "events", to, as_json)
 
 
 @app.command()

@@ -50,12 +50,7 @@ def load(
         settings = _sources(document)(**_nested(set_flags))
     except ValidationError as error:
         raise ConfigError("\n".join(_readable(e) for e in error.errors())) from None
-    if settings.events.codec in _WITH_SCHEMAS and not settings.schema_registry.url:
-        raise ConfigError(
-            f"schema_registry.url = '': events.codec = {settings.events.codec!r} needs a schema registry, "
-            "such as http://127.0.0.1:8081"
-        )
-    if problems := [*_clashes(settings)]:
+    if problems := [*_of_events(settings), *_clashes(settings)]:
         raise ConfigError("\n".join(problems))
     return settings
 
@@ -65,6 +60,26 @@ def show(settings: Settings) -> dict[str, Any]:
     return {section: _redacted(values) for section, values in settings.model_dump().items()}
 
 
+def _of_events(settings: Settings) -> Iterator[str]:
+    """Settings of events that contradict each other, or lack another."""
+    events = settings.events
+    ways = [name for name in ("topic_pattern", "topics", "topic") if name in events.model_fields_set]
+    chosen = [(f"events.{name}", getattr(events, name)) for name in ways if getattr(events, name)]
+    for name, value in chosen[1:]:
+        yield f"{name} = {value!r}: {chosen[0][0]} = {chosen[0][1]!r} takes its place; leave one of them out"
+    for topic in sorted(events.codecs):
+        if events.topic_pattern and not re.fullmatch(events.topic_pattern, topic):
+            yield f"events.codecs: {topic!r} is no topic of events; events.topic_pattern does not match it"
+        elif not events.topic_pattern and topic not in events.names:
+            yield f"events.codecs: {topic!r} is no topic of events; {_nearest(topic, list(events.names))}"
+    of_topics = ((f"events.codecs.{topic}", codec) for topic, codec in events.codecs.items())
+    for name, codec in (("events.codec", events.codec), *of_topics):
+        if codec in _WITH_SCHEMAS and not settings.schema_registry.url:
+            yield (
+                f"schema_registry.url = '': {name} = {codec!r} needs a schema registry, such as http://127.0.0.1:8081"
+            )
+
+
 def _clashes(settings: Settings) -> Iterator[str]:
     """Topic settings that could equal a delivery topic: the name of a subscriber is free and must not name another
     topic.
@@ -72,14 +87,14 @@ def _clashes(settings: Settings) -> Iterator[str]:
     Kafka allows no two topics that differ in dots and underscores only.
     """
     deliveries = settings.deliveries
-    names = {
-        "events.topic": settings.events.topic,
-        "subscriptions.topic": settings.subscriptions.topic,
-        "subscriptions.status_topic": settings.subscriptions.status_topic,
-        "dead_letters.topic": settings.dead_letters.topic,
-    }
+    names = [
+        *(("events.topics" if settings.events.topics else "events.topic", topic) for topic in settings.events.names),
+        ("subscriptions.topic", settings.subscriptions.topic),
+        ("subscriptions.status_topic", settings.subscriptions.status_topic),
+        ("dead_letters.topic", settings.dead_letters.topic),
+    ]
     if deliveries.layout == "shared":
-        names["deliveries.topic"] = deliveries.topic
+        names.append(("deliveries.topic", deliveries.topic))
     elif len(deliveries.prefix) + LONGEST_SUBSCRIBER > LONGEST_TOPIC:
         most = LONGEST_TOPIC - LONGEST_SUBSCRIBER
         yield (
@@ -87,9 +102,10 @@ def _clashes(settings: Settings) -> Iterator[str]:
             f"{LONGEST_SUBSCRIBER} at most, it must fit into the {LONGEST_TOPIC} of a topic"
         )
     taken: dict[str, str] = {}
-    for name, topic in names.items():
-        same = taken.setdefault(_plain(topic), name)
-        if same != name:
+    for name, topic in names:
+        same = taken.get(_plain(topic))
+        taken[_plain(topic)] = name
+        if same is not None:
             yield f"{name} = {topic!r}: is the topic of {same} too, or differs from it in dots and underscores only"
         if deliveries.layout != "shared" and _plain(topic).startswith(_plain(deliveries.prefix)):
             yield (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_settings import NoDecode
 
 TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,248}$")]
 TopicSetting = Annotated[str, Field(pattern=r"^[a-z][a-z0-9.]*$")]  # its name
@@ -55,6 +57,20 @@ def _with_index_settings(config: dict[str, str]) -> dict[str, str]:
     return {**INDEX_SETTINGS, **config}
 
 
+def _divided(names: object) -> object:
+    """The names in a text, as the environment and flags have them; anything else as it is."""
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) and names else names or []
+
+
+def _of_names(pattern: str) -> str:
+    """Raises ValueError."""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"is no regular expression of Python: {error}") from None
+    return pattern
+
+
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -75,11 +91,20 @@ class Kafka(Section):
     """Options of Kafka's Java client under their own names, for Spark's sources."""
 
 
+Codec = Literal["json", "cloudevents", "avro", "protobuf"]
+
+
 class Events(Section):
     topic: TopicName = "events"
     """Topic of the events."""
-    codec: Literal["json", "cloudevents", "avro", "protobuf"] = "json"
+    topics: Annotated[list[TopicName], NoDecode, BeforeValidator(_divided)] = []
+    """Several topics of events, in place of `topic`; in the environment and in flags with commas between them."""
+    topic_pattern: Annotated[str, AfterValidator(_of_names)] = ""
+    """Regular expression in place of names: all topics that it matches whole are read, those created later too."""
+    codec: Codec = "json"
     """Format of events. The schemas of "avro" and "protobuf" are in a schema registry."""
+    codecs: dict[TopicName, Codec] = {}
+    """Formats of topics whose events have another one, by topic."""
     starting: Literal["earliest", "latest"] = "earliest"
     """The place where a first start begins to read: the oldest event, or the end of the topic."""
     reading: Literal["direct", "source"] = "direct"
@@ -88,6 +113,19 @@ class Events(Section):
     """Most events of a transaction; of a batch, with reading = "source"."""
     max_bytes: Annotated[int, Field(gt=0)] = 1_000_000
     """Largest value of an event; larger ones become dead letters."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The topics of events. A pattern has none until `event_topics.resolved`."""
+        return tuple(self.topics) if self.by_topic else (self.topic,)
+
+    @property
+    def by_topic(self) -> bool:
+        """Whether there may be several."""
+        return bool(self.topics or self.topic_pattern)
+
+    def codec_of(self, topic: str) -> str:
+        return self.codecs.get(topic, self.codec)
 
 
 class SchemaRegistry(Section):

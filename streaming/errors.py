@@ -13,6 +13,7 @@ JobError
 +-- Unreadable
 +-- OffsetsBeyondEnd
 +-- TopicReplaced *
++-- TopicDeleted *
 +-- StorageFailed *
 +-- NotRunning *
 +-- SparkFailed *
@@ -90,6 +91,12 @@ class OffsetsBeyondEnd(JobError):
 class TopicReplaced(JobError):
     """A topic was deleted and created again while the job ran. The broker deleted its committed offsets too, so the
     next start reads the new topic from its first record."""
+
+    retry = True
+
+
+class TopicDeleted(JobError):
+    """A topic that a pattern matched was deleted while the job ran. The next start goes on without it."""
 
     retry = True
 

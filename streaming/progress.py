@@ -22,13 +22,11 @@ from matchers.contract.tables import Int64
 from streaming.latencies import credible
 from streaming.rows import (
     COUNTS,
-    EVENTS,
     SPARK_IS_RIGHT_FROM_MS,
     Published,
     ReadProgress,
     Row,
     RowKind,
-    Source,
     SourcePartition,
 )
 
@@ -93,16 +91,16 @@ def note(job: int, slot: int, read: ReadProgress, published: Published) -> str:
     return orjson.dumps(facts, default=tuple).decode().replace(" ", "")
 
 
-def noted(committed: Iterable[tuple[int, int, str]], job: int) -> list[Row]:
+def noted(committed: Iterable[tuple[SourcePartition, int, str]], job: int) -> list[Row]:
     """Read the notes of a job: a ReadProgress per partition, and per slot a Published with the counts that are known
-    before a commit. Each committed offset is (partition of the events, offset, note)."""
+    before a commit. Each committed offset is (partition of a topic of events, offset, note)."""
     rows: list[Row] = []
     of_slot: dict[int, Published] = {}
-    for partition, offset, text in committed:
+    for at, offset, text in committed:
         facts = orjson.loads(text)
         if facts["job"] != job:
             continue
-        rows.append(ReadProgress(EVENTS, partition, offset - 1, *facts["read"]))
+        rows.append(ReadProgress(*at, offset - 1, *facts["read"]))
         counts = facts["published"]
         published = Published(**counts | {"dead_letters": Counter(counts.get("dead_letters", {}))})
         of_slot[facts["slot"]] = max(published, of_slot.get(facts["slot"], published), key=lambda one: one.commits)
@@ -117,4 +115,4 @@ def places(rows: pa.RecordBatch) -> Int64:
 
 def place(number: int) -> SourcePartition:
     """The (source, partition) of such a number."""
-    return Source(number // _SOURCE_STRIDE), number % _SOURCE_STRIDE
+    return number // _SOURCE_STRIDE, number % _SOURCE_STRIDE

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
@@ -21,15 +21,11 @@ import pyarrow.compute as pc
 from matchers.contract.tables import Int64
 from streaming.latencies import Latencies
 
-
-class Source(IntEnum):
-    """The topic that a record came from; column `source`."""
-
-    EVENTS = 0
-    SUBSCRIPTIONS = 1
-
-
-EVENTS, SUBSCRIPTIONS = Source.EVENTS, Source.SUBSCRIPTIONS
+# The topic that a record came from; column `source`. Topics of events have the numbers from EVENTS on. The topic of
+# subscriptions has a greater one, so that events precede changes wherever rows are sorted by source.
+Source = int
+EVENTS: Final = 0
+SUBSCRIPTIONS: Final = 1 << 20
 
 
 class RowKind(IntEnum):
@@ -84,6 +80,14 @@ PACKED = pa.schema([("rows", pa.binary())])
 SourcePartition = tuple[Source, int]  # (source, partition)
 
 
+class TopicRun(NamedTuple):
+    """Rows begin .. end, which are of one topic."""
+
+    source: Source
+    begin: int
+    end: int
+
+
 class ConsumerRecord(NamedTuple):
     """A record as it was read from its topic."""
 
@@ -98,6 +102,7 @@ class ConsumerRecord(NamedTuple):
 class DeadLetter(NamedTuple):
     """An event that no worker survives. The driver makes this row itself."""
 
+    source: Source
     record: ConsumerRecord
     reason: str  # one of records.OF_EVENTS
     detail: str
@@ -155,6 +160,7 @@ class MisreadTimes(NamedTuple):
 class DeliveryCounts(NamedTuple):
     """The number of deliveries that each of S subscribers would get for the events of one partition and second."""
 
+    source: Source
     partition: int
     second: int  # of the events' timestamps, since the epoch
     subscribers: Sequence[str]  # [S]
@@ -268,10 +274,37 @@ def of_source(positions: Mapping[SourcePartition, int], source: Source) -> dict[
     return {p: offset for (s, p), offset in sorted(positions.items()) if s == source}
 
 
-def by_source(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows of each topic that has any, those of the events first."""
-    sources = np.unique(np.asarray(rows["source"])).tolist()
-    return (rows if len(sources) == 1 else rows.filter(pc.equal(rows["source"], source)) for source in sources)
+def is_events(source: Source) -> bool:
+    """Whether a source is a topic of events."""
+    return source < SUBSCRIPTIONS
+
+
+def of_events(positions: Mapping[SourcePartition, int]) -> dict[SourcePartition, int]:
+    """The offsets of all topics of events, ascending."""
+    return {at: offset for at, offset in sorted(positions.items()) if is_events(at[0])}
+
+
+def events_and_changes(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows of events, and those of changes, if there are any."""
+    are_events = np.asarray(rows["source"]) < SUBSCRIPTIONS
+    if not are_events.any() or are_events.all():
+        return iter((rows,) if len(rows) else ())
+    return (rows.filter(pa.array(which)) for which in (are_events, ~are_events))
+
+
+def topic_runs(rows: pa.RecordBatch) -> list[TopicRun]:
+    """The runs of rows of one topic."""
+    sources = np.asarray(rows["source"])
+    begins = np.flatnonzero(np.diff(sources, prepend=-1))
+    return list(map(TopicRun, sources[begins].tolist(), begins.tolist(), [*begins[1:].tolist(), len(rows)]))
+
+
+def sorted_by_topic(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows, those of each topic together and in their order."""
+    sources = np.asarray(rows["source"])
+    if (np.diff(sources) >= 0).all():
+        return rows
+    return rows.take(pa.array(np.argsort(sources, kind="stable")))
 
 
 def unpacked(table: pa.Table) -> list[Row]:
@@ -317,13 +350,12 @@ def _segments(rows: pa.RecordBatch) -> Iterator[Row]:
 
 
 def _progress(rows: pa.RecordBatch) -> Iterator[Row]:
-    names = ("partition", "offset", "count", "bytes", "timestamp")
-    return map(ReadProgress, map(Source, rows["source"].to_pylist()), *(rows[name].to_pylist() for name in names))
+    names = ("source", "partition", "offset", "count", "bytes", "timestamp")
+    return map(ReadProgress, *(rows[name].to_pylist() for name in names))
 
 
 def _looked_at(rows: pa.RecordBatch) -> Iterator[Row]:
-    columns = (rows[name].to_pylist() for name in ("partition", "offset", "count"))
-    return map(LookedAt, map(Source, rows["source"].to_pylist()), *columns)
+    return map(LookedAt, *(rows[name].to_pylist() for name in ("source", "partition", "offset", "count")))
 
 
 def _misread_times(rows: pa.RecordBatch) -> Iterator[Row]:
@@ -332,8 +364,8 @@ def _misread_times(rows: pa.RecordBatch) -> Iterator[Row]:
 
 def _delivery_counts(rows: pa.RecordBatch) -> Iterator[Row]:
     counts = (np.frombuffer(packed, np.int64) for packed in rows["counts"].to_pylist())
-    columns = rows["partition"].to_pylist(), rows["timestamp"].to_pylist(), _texts(rows["subscribers"]), counts
-    return map(DeliveryCounts._make, zip(*columns, strict=True))
+    places = (rows[name].to_pylist() for name in ("source", "partition", "timestamp"))
+    return map(DeliveryCounts._make, zip(*places, _texts(rows["subscribers"]), counts, strict=True))
 
 
 def _published(rows: pa.RecordBatch) -> Iterator[Row]:

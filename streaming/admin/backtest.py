@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,11 +20,13 @@ from streaming.documents.subscriptions import read_change
 from streaming.kafka import times
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import translate
+from streaming.kafka.event_topics import resolved
 from streaming.kafka.times import Span
 from streaming.publishing.connection.client import Client
 from streaming.reading.contract import Position
 from streaming.reading.fetcher import Fetcher
-from streaming.rows import EVENTS
+from streaming.rows import sorted_by_topic
+from streaming.source_topics import SourceTopics
 from streaming.text_format import as_text_or_base64, cut, plain, time_of
 from streaming.worker.events.matches import EventMatching
 
@@ -42,14 +44,15 @@ WIDTH = 100  # characters of an example's value
 class Example:
     """An event that the pattern matches."""
 
+    topic: str
     partition: int
     offset: int
     timestamp_ms: int
     value: bytes
 
     def as_data(self) -> dict[str, Any]:
-        at = {"partition": self.partition, "offset": self.offset, "timestamp": time_of(self.timestamp_ms, "T")}
-        return {**at, **as_text_or_base64("value", self.value)}
+        at = {"topic": self.topic, "partition": self.partition, "offset": self.offset}
+        return {**at, "timestamp": time_of(self.timestamp_ms, "T"), **as_text_or_base64("value", self.value)}
 
     def __str__(self) -> str:
         shown = cut(plain(self.value.decode(errors="replace"), quoted=False), WIDTH)
@@ -60,7 +63,7 @@ class Example:
 class Backtest:
     """Count the events of a range that match a pattern, by time, and keep the first."""
 
-    topic: str
+    topics: Sequence[str]
     span_ms: Span  # the times that lines are about
     step_s: int = STEPS_S[0]  # of `by_step`
     events: int = 0
@@ -83,9 +86,11 @@ class Backtest:
             for begin, number in zip(*np.unique(begins, return_counts=True), strict=True):
                 self.by_step.setdefault(int(begin), Counter())[name] += int(number)
         self._lengthen()
-        columns = [rows[name] for name in ("partition", "offset", "timestamp", "value")]
+        columns = [rows[name] for name in ("source", "partition", "offset", "timestamp", "value")]
         for row in np.flatnonzero(is_matched)[: most_examples - len(self.examples)].tolist():
-            self.examples.append(Example(*(column[row].as_py() for column in columns)))
+            source, *facts = (column[row].as_py() for column in columns)
+            topic, _ = matching.topics[source]
+            self.examples.append(Example(topic, *facts))
 
     def _lengthen(self) -> None:
         """Make steps so long that there are not too many."""
@@ -98,7 +103,7 @@ class Backtest:
 
     def as_data(self) -> dict[str, Any]:
         return {
-            "topic": self.topic,
+            "topic": ", ".join(self.topics),
             "events": self.events,
             "matched": self.matched,
             "unread": self.unread,
@@ -117,12 +122,13 @@ class Backtest:
     def _lines(self) -> Iterator[str]:
         share = f" ({100 * self.matched / self.events:.3g} %)" if self.events else ""
         unread = f"; {self.unread:,} could not be read" if self.unread else ""
-        yield f"{self.matched:,} of {self.events:,} events in {self.topic} match{share}{unread}"
+        yield f"{self.matched:,} of {self.events:,} events in {', '.join(self.topics)} match{share}{unread}"
         if self.by_step:
             yield f"{'FROM (UTC)':20} {'EVENTS':>10} {'MATCH':>10}"
         for begin, n in sorted(self.by_step.items()):
             yield f"{time_of(1_000 * begin)[:19]:20} {n['events']:>10,} {n['matched']:>10,}"
-        yield from map(str, self.examples)
+        for example in self.examples:
+            yield f"{example.topic} {example}" if len(self.topics) > 1 else str(example)
 
 
 def run(
@@ -141,24 +147,25 @@ def run(
     """
     document = orjson.dumps({"id": NAME, "subscriber": NAME, "pattern": pattern})
     read_change(None, document)
-    matching = matching_of(settings, NAME, document)
-    cluster, topic, kafka = Cluster.of(settings), settings.events.topic, settings.kafka
+    cluster, kafka = Cluster.of(settings), settings.kafka
+    settings = resolved(settings, cluster.topics().partitions)
+    topics, matching = settings.events.names, matching_of(settings, NAME, document)
     try:
-        partitions = cluster.topics().required([topic])[topic]
+        there = cluster.topics().required(topics)
         with closing(cluster.reader()) as consumer:
-            bounds = times.bounds(consumer, topic, partitions)
-            spans = times.between(consumer, topic, bounds, from_ms, to_ms)
+            bounds = times.bounds(consumer, [(topic, p) for topic, n in there.items() for p in range(n)])
+            spans = times.between(consumer, bounds, from_ms, to_ms)
     except KafkaException as error:
-        raise translate(error.args[0], f"{topic} cannot be read") from error
-    begins = {(topic, p): Position(begin) for p, (begin, end) in spans.items() if begin < end}
-    ends = {(topic, p): end for p, (_, end) in spans.items()}
-    found = Backtest(topic, (from_ms, int(1_000 * time.time()) if to_ms is None else to_ms))
+        raise translate(error.args[0], f"{', '.join(topics)} cannot be read") from error
+    begins = {at: Position(begin) for at, (begin, end) in spans.items() if begin < end}
+    ends = {at: end for at, (_, end) in spans.items()}
+    found = Backtest(topics, (from_ms, int(1_000 * time.time()) if to_ms is None else to_ms))
     client = Client(kafka.bootstrap_servers, kafka.client)
-    with closing(Fetcher(client, {topic: EVENTS}, begins, ends=ends)) as fetcher:
+    with closing(Fetcher(client, SourceTopics.of(settings).sources, begins, ends=ends)) as fetcher:
         while not fetcher.is_done() and not stop.is_set():
             read = fetcher.poll(POLL_S)
             if read is not None:
-                found.add(read.rows, matching, most_examples)
+                found.add(sorted_by_topic(read.rows), matching, most_examples)
             progress(sum(position.offset - begins[at].offset for at, position in fetcher.positions.items()))
         found.finished = fetcher.is_done()
     return found

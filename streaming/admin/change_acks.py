@@ -90,7 +90,7 @@ class ChangeAck:
             return f"superseded by a later change, offset {by['offset']}{elsewhere}"
         if self.refused:
             return f"refused: {self.reason}"
-        events = ", ".join(f"{p}:{offset}" for p, offset in self.status["in_force_from"].items())
+        events = ", ".join(_places(self.status["in_force_from"]))
         return f"{_WORDS[self.status['status']]} from version {self.status['version']}, events {events}"
 
     def as_data(self) -> Mapping[str, Any]:
@@ -98,6 +98,14 @@ class ChangeAck:
             return self.status
         change = {"partition": self.partition, "offset": self.offset}
         return {"id": self.id, "status": "superseded", "by": self.status, "change": change}
+
+
+def _places(in_force_from: Mapping[str, Any]) -> Iterator[str]:
+    """The offsets of events, by partition, or by topic and partition."""
+    for at, offset in in_force_from.items():
+        yield from (
+            (f"{at} {place}" for place in _places(offset)) if isinstance(offset, Mapping) else (f"{at}:{offset}",)
+        )
 
 
 class PendingChanges:

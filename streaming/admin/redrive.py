@@ -3,7 +3,7 @@
 What is sent and a marker for each letter, in the dead letters topic, are one transaction. The transactional id belongs
 to the query, so opening a redrive ends an older one; only then the markers are read, and what has one is left alone.
 
-An event that could not be read or matched goes to the events topic again, a refused subscription to that of
+An event that could not be read or matched goes to its topic again, a refused subscription to that of
 subscriptions. A delivery that one subscriber did not get goes to that subscriber's topic alone: all others have theirs.
 """
 
@@ -33,6 +33,7 @@ from streaming.documents.subscriptions import id_of
 from streaming.errors import Fenced, Unsettled
 from streaming.kafka import clients, times
 from streaming.kafka.clients import Cluster
+from streaming.kafka.event_topics import resolved
 from streaming.kafka.outputs import OutputTopics, outputs
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Aborted
@@ -56,6 +57,7 @@ OVERSIZE = "oversize"
 MISSING_TOPIC = "missing topic"
 NO_LETTER = "no letter"
 NOT_TAKEN = "not taken"
+NOT_READ = "topic not read"
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ def opened(settings: Settings, dry: bool = False) -> Iterator[Redrive]:
     Raises JobError."""
     cluster = Cluster.of(settings)
     topics = cluster.topics()
-    there = topics.required((settings.events.topic, settings.subscriptions.topic, settings.dead_letters.topic))
+    settings = resolved(settings, topics.partitions)
+    there = topics.required((*settings.events.names, settings.subscriptions.topic, settings.dead_letters.topic))
     ready = outputs(settings, topics)
     if dry:
         yield Redrive(settings, cluster, there, _unless_made(settings, ready), ready.partitions, lambda sent: None)
@@ -209,12 +212,20 @@ class Redrive:
             detail = f"it was too large for a letter ({letter.about['value_bytes']} bytes); {_where(letter.origin)}"
             return RedriveOutcome(place, LEFT_OUT, detail)
         if letter.reason in records.OF_EVENTS:
-            return self._as_it_was(letter, letter.origin, settings.events.topic)
+            return self._event(letter, letter.origin)
         if letter.reason != REFUSED_SUBSCRIPTION:
             return self._delivery(letter, letter.origin)
         if place in superseded:
             return RedriveOutcome(place, SUPERSEDED, f"{settings.subscriptions.topic} has a later record of its key")
         return self._as_it_was(letter, letter.origin, settings.subscriptions.topic)
+
+    def _event(self, letter: StoredDeadLetter, origin: Origin) -> Record | RedriveOutcome:
+        events = self.settings.events
+        if not events.by_topic:
+            return self._as_it_was(letter, origin, events.topic)
+        if origin.topic not in events.topics:
+            return RedriveOutcome(letter.place, NOT_READ, f"{origin.topic} is no topic of events of this job")
+        return self._as_it_was(letter, origin, origin.topic)
 
     def _as_it_was(self, letter: StoredDeadLetter, origin: Origin, topic: str) -> Record:
         partition = origin.partition if 0 <= origin.partition < self.partitions[topic] else -1
@@ -261,8 +272,8 @@ class Redrive:
             return set()
         oldest_ms = min(origin.timestamp_ms for letters in refused.values() for _, origin in letters)
         with closing(Consumer(self.cluster.client(group_id="unused"))) as consumer:
-            since = times.first_since(consumer, topic, self.partitions[topic], max(0, oldest_ms))
-        starts = {(topic, partition): offset for partition, offset in since.items()}
+            every = [(topic, partition) for partition in range(self.partitions[topic])]
+            starts = times.first_since(consumer, every, max(0, oldest_ms))
         superseded = set()
         for message in clients.read(self.cluster, [topic], follow=False, starts=starts, settled=True):
             if message is not None and (id := id_of(message.key(), message.value())) in refused:

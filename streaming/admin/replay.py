@@ -1,8 +1,8 @@
 """Replay past events for one subscription, each delivery exactly once, however often the replay is interrupted.
 
-A replay has a name. Its range, of each partition of the events topic the first offset and the one to stop before, is
-settled at the beginning and committed as a note beside the offsets of a consumer group of its own, before any event is
-read. Each batch's deliveries and the offsets it reached are one transaction. So who runs the same name again goes on
+A replay has a name. Its range, of each partition of the topics of events the first offset and the one to stop before,
+is settled at the beginning and committed as a note beside the offsets of a consumer group of its own, before any event
+is read. Each batch's deliveries and the offsets it reached are one transaction. So who runs the same name again goes on
 from there with the same range, and the process that ran it until then can commit nothing more.
 
 An event is read and matched as the live job does it. One that cannot be read is only counted: the job has made a dead
@@ -34,16 +34,18 @@ from streaming.errors import Fenced, JobError, Unsettled
 from streaming.kafka import clients, times
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import translate
+from streaming.kafka.event_topics import resolved
 from streaming.kafka.times import Span
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import Aborted
+from streaming.publishing.contract import Aborted, Offsets, TopicPartition
 from streaming.publishing.delivery import DeliveryRule
 from streaming.publishing.encode.columns import offsets_behind
 from streaming.publishing.fencing import committed_offsets
 from streaming.publishing.producer import TransactionalProducer
 from streaming.reading.contract import Position
 from streaming.reading.fetcher import Fetcher
-from streaming.rows import EVENTS
+from streaming.rows import Source, sorted_by_topic, topic_runs
+from streaming.source_topics import SourceTopics
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -93,28 +95,29 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
     name or the first time must be given. Raises JobError.
     """
     cluster = Cluster.of(settings)
-    topic = settings.events.topic
+    settings = resolved(settings, cluster.topics().partitions)
+    topics = settings.events.names
     try:
         change, document = latest(cluster, settings, id)
         digest = hashlib.sha256(document).hexdigest()[:16]
         to = DeliveryRule.of(settings.deliveries).topic(change.subscription.subscriber)
-        there = cluster.topics().required([topic, to])
+        there = cluster.topics().required([*topics, to])
         with closing(cluster.reader()) as consumer:
-            bounds = times.bounds(consumer, topic, there[topic])
-            notes: dict[int, ReplayRange] = {}
+            bounds = times.bounds(consumer, [(topic, p) for topic in topics for p in range(there[topic])])
+            notes: dict[TopicPartition, ReplayRange] = {}
             if from_ms is not None:
-                spans = times.between(consumer, topic, bounds, from_ms, to_ms)
-                notes = {p: ReplayRange(id, digest, *span) for p, span in spans.items()}
+                spans = times.between(consumer, bounds, from_ms, to_ms)
+                notes = {at: ReplayRange(id, digest, *span) for at, span in spans.items()}
         name = name or _name(id, notes)
         group = f"{settings.query.name}.replay.{name}"
         cluster.topics().check_group(group)
         with closing(Client(cluster.bootstrap_servers, cluster.options)) as client:
             producer = TransactionalProducer(client, group)
-            committed = committed_offsets(client, group, [(topic, p) for p in bounds])
-            noted = {p: ReplayRange(**orjson.loads(note)) for (_, p), (_, note) in committed.items() if note}
-            at = {p: offset for (_, p), (offset, _) in committed.items()}
+            committed = committed_offsets(client, group, bounds)
+            noted = {at: ReplayRange(**orjson.loads(note)) for at, (_, note) in committed.items() if note}
+            reached = {at: offset for at, (offset, _) in committed.items()}
             matching = ReplayMatching.of(settings, name, change.subscription, document, there[to])
-            replay = Replay(settings, name, change, noted or notes, at, matching, producer)
+            replay = Replay(settings, name, change, noted or notes, reached, matching, producer)
             if noted:
                 replay._check(id, digest, bounds)
             else:
@@ -158,8 +161,8 @@ class Replay:
     settings: Settings
     name: str
     change: Change
-    notes: Mapping[int, ReplayRange]
-    at: dict[int, int]
+    notes: Mapping[TopicPartition, ReplayRange]
+    at: dict[TopicPartition, int]
     matching: ReplayMatching
     producer: TransactionalProducer
     summary: ReplaySummary = field(init=False)
@@ -182,7 +185,7 @@ class Replay:
             return f"the replay {self.name} is finished; another --name, with --from, begins it anew"
         return (
             f"replay {self.name} of {self.change.subscription.id} for {self.change.subscription.subscriber}: "
-            f"{self.done:,} of {self.size:,} offsets of {self.settings.events.topic} done"
+            f"{self.done:,} of {self.size:,} offsets of {', '.join(self.settings.events.names)} done"
         )
 
     def _begin(self) -> None:
@@ -190,7 +193,7 @@ class Replay:
             raise JobError(f"no replay {self.name!r} has begun; pass --from to start one")
         self._publish(None, {p: note.start for p, note in self.notes.items()})
 
-    def _check(self, id: str, digest: str, bounds: Mapping[int, Span]) -> None:
+    def _check(self, id: str, digest: str, bounds: Mapping[TopicPartition, Span]) -> None:
         """Check that a replay that has begun can go on. Raises JobError."""
         begun = next(iter(self.notes.values()))
         if begun.subscription != id:
@@ -202,10 +205,8 @@ class Replay:
                 f"the subscription {id!r} was changed since the replay {self.name!r} began; start another --name "
                 "with --from"
             )
-        if any(note.end > bounds[p][1] for p, note in self.notes.items()):
-            raise JobError(
-                f"the topic {self.settings.events.topic} is shorter than when the replay {self.name!r} began"
-            )
+        if shorter := [topic for (topic, p), note in self.notes.items() if note.end > bounds[topic, p][1]]:
+            raise JobError(f"the topic {shorter[0]} is shorter than when the replay {self.name!r} began")
 
     def run(
         self,
@@ -219,37 +220,36 @@ class Replay:
         Raises JobError.
         """
         stop = stop or threading.Event()
-        topic, kafka = self.settings.events.topic, self.settings.kafka
-        ends = {(topic, p): note.end for p, note in self.notes.items()}
-        begins = {(topic, p): Position(at) for p, at in self.at.items() if at < self.notes[p].end}
+        kafka, topics = self.settings.kafka, SourceTopics.of(self.settings)
+        ends = {at: note.end for at, note in self.notes.items()}
+        begins = {at: Position(offset) for at, offset in self.at.items() if offset < self.notes[at].end}
         most = min(BATCH, ceil(rate)) if rate else BATCH
         due = time.monotonic()
         progress(self.done)
         client = Client(kafka.bootstrap_servers, kafka.client)
-        with closing(Fetcher(client, {topic: EVENTS}, begins, ends=ends)) as fetcher:
+        with closing(Fetcher(client, topics.sources, begins, ends=ends)) as fetcher:
             while not fetcher.is_done() and not stop.is_set():
                 read = fetcher.poll(POLL_S)
-                rows = () if read is None else [read.rows[i : i + most] for i in range(0, len(read.rows), most)]
-                for events in rows:
+                rows = None if read is None else sorted_by_topic(read.rows)
+                for events in () if rows is None else [rows[i : i + most] for i in range(0, len(rows), most)]:
                     if stop.wait(max(0.0, due - time.monotonic())):
                         return self.summary
-                    self._publish(events, offsets_behind(np.asarray(events["partition"]), np.asarray(events["offset"])))
+                    self._publish(events, _behind(events, topics.names))
                     progress(self.done)
                     if rate:
                         due = max(due, time.monotonic()) + len(events) / rate
-                reached = {p: position.offset for (_, p), position in fetcher.positions.items()}
+                reached = {at: position.offset for at, position in fetcher.positions.items()}
                 if not reached.items() <= self.at.items():  # what has no events: ends of transactions, deleted records
                     self._publish(None, reached)
                     progress(self.done)
             self.summary.finished = fetcher.is_done()
         return self.summary
 
-    def _publish(self, events: pa.RecordBatch | None, reached: Mapping[int, int]) -> None:
+    def _publish(self, events: pa.RecordBatch | None, reached: Offsets) -> None:
         """Commit the deliveries of these events, with the offsets of all partitions, so that they expire together."""
-        topic, summary = self.settings.events.topic, self.summary
+        summary = self.summary
         self.at |= reached
-        offsets = {(topic, p): offset for p, offset in self.at.items()}
-        notes = {(topic, p): orjson.dumps(note).decode() for p, note in self.notes.items()}
+        offsets, notes = dict(self.at), {at: orjson.dumps(note).decode() for at, note in self.notes.items()}
         try:
             if events is None:
                 self.producer.publish([], offsets, notes)
@@ -272,7 +272,19 @@ class Replay:
             ) from aborted
 
 
-def _name(id: str, notes: Mapping[int, ReplayRange]) -> str:
+def _behind(events: pa.RecordBatch, names: Mapping[Source, str]) -> dict[TopicPartition, int]:
+    """The offset behind the last of these events in each partition."""
+    partition, offset = (np.asarray(events[name]) for name in ("partition", "offset"))
+    behind: dict[TopicPartition, int] = {}
+    for source, begin, end in topic_runs(events):
+        for p, reached in offsets_behind(partition[begin:end], offset[begin:end]).items():
+            behind[names[source], p] = reached
+    return behind
+
+
+def _name(id: str, notes: Mapping[TopicPartition, ReplayRange]) -> str:
     """A name that is the same for the same document and range."""
-    digest = hashlib.sha256(orjson.dumps([(p, *asdict(note).values()) for p, note in sorted(notes.items())]))
+    is_one = len({topic for topic, _ in notes}) == 1
+    facts = [(p if is_one else (topic, p), *asdict(note).values()) for (topic, p), note in sorted(notes.items())]
+    digest = hashlib.sha256(orjson.dumps(facts))
     return f"{re.sub('[^a-zA-Z0-9._-]', '_', id)[:40]}-{digest.hexdigest()[:10]}"

@@ -18,7 +18,7 @@ from streaming.publishing.contract import RecordBatches, TopicPartition
 from streaming.publishing.delivery import DeliveryRule
 from streaming.publishing.encode.columns import event_columns
 from streaming.publishing.encode.grouping import group
-from streaming.publishing.encode.headers import event_headers
+from streaming.publishing.encode.headers import headers_by_topic
 from streaming.publishing.encode.interner import Interner
 from streaming.publishing.encode.partitioner import partition_of
 from streaming.publishing.encode.record_batches import (
@@ -29,6 +29,8 @@ from streaming.publishing.encode.record_batches import (
     sizes,
     subscribers_keys,
 )
+from streaming.rows import topic_runs
+from streaming.source_topics import SourceTopics
 from streaming.worker.compiling import ChangeRecords, compile_changes
 from streaming.worker.events.matches import EventMatching
 
@@ -51,13 +53,15 @@ def matching_of(settings: Settings, id: str, document: bytes) -> EventMatching:
     partition, offset = np.zeros(1, np.int32), np.zeros(1, np.int64)  # they do not matter
     record = ChangeRecords([id.encode()], pa.array([document], pa.binary()), partition, offset)
     snapshot = Snapshot().update(compile_changes(record).segment)
-    where = settings.schema_registry
+    registry = RegistrySettings.of(settings.schema_registry.url, settings.schema_registry.options)
     return EventMatching(
         parts=snapshot.parts,
         removed=snapshot.removed,
         plan=FieldPlan.of(snapshot.parts),
-        decode=open_codec(settings.events.codec, RegistrySettings.of(where.url, where.options)),
-        topic=settings.events.topic,
+        topics={
+            source: (name, open_codec(codec, registry))
+            for source, (name, codec) in SourceTopics.of(settings).events.items()
+        },
         false_positives=0.0,
         max_event_bytes=settings.events.max_bytes,
     )
@@ -89,7 +93,8 @@ class ReplayMatching:
         row, subscribers, ids = matches.between(0, len(rows))
         columns, names = event_columns(rows), Interner()
         deliveries = group(row, names.numbers(subscribers), ids, len(rows))
-        headers = event_headers(columns, deliveries.event, self.settings.events.topic, replay=self.name)
+        topics = [(self.matching.topics[source][0], begin, end) for source, begin, end in topic_runs(rows)]
+        headers = headers_by_topic(columns, deliveries.event, topics, replay=self.name)
         keys = rule.key(
             subscriber=subscribers_keys(names.names, deliveries),
             event=events_keys(columns, deliveries),

@@ -9,8 +9,9 @@ from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding, delivery_to
 from streaming.checks.cluster_info import ClusterInfo
 from streaming.checks.topic_commands import altered
 from streaming.documents.records import MAX_LETTER_BYTES
-from streaming.errors import JobError
+from streaming.errors import JobError, TopicMissing
 from streaming.kafka import layout
+from streaming.kafka.event_topics import resolved
 from streaming.kafka.outputs import trial
 from streaming.kafka.retention import DAY_MS
 from streaming.publishing.fencing import slot_name
@@ -30,6 +31,10 @@ def findings(settings: Settings, cluster: ClusterInfo, now_ms: int) -> Iterator[
         there = cluster.partitions()
         yield Finding("broker", OK, f"{where} answers; brokers: {cluster.brokers()}, topics: {len(there)}")
         yield _transactions(cluster)
+        try:
+            settings = resolved(settings, lambda: there)
+        except TopicMissing as error:
+            yield Finding("topics of events", FAILURE, str(error))
         yield from _topics(settings, cluster, there)
         yield delivery_topics.finding(settings, cluster, there)
         yield from _rights(settings, cluster, there)
@@ -97,7 +102,7 @@ def _rights(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) 
     deliveries = settings.deliveries
     shared = deliveries.layout == "shared"
     wanted = {
-        settings.events.topic: ("READ",),
+        **dict.fromkeys(settings.events.names, ("READ",)),
         settings.subscriptions.topic: ("READ",),
         settings.subscriptions.status_topic: ("WRITE", "READ"),
         settings.dead_letters.topic: ("WRITE",),

@@ -282,7 +282,7 @@ class Client:
         self, event: Mapping[str, Any] | bytes, *, id: str | None = None, subscriber: str | None = None
     ) -> list[SubscriptionVerdict]:
         """Explain why an event satisfies subscriptions in the topic, or why not: the one with this id, those of a
-        subscriber, or all. Bytes are decoded as the job decodes them.
+        subscriber, or all. Bytes are decoded as the job decodes those of `events.codec`.
 
         Raises `NoSubscription` for an unknown id, and `Undecodable` for bytes that are no event.
         """

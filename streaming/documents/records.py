@@ -88,12 +88,12 @@ class Origin(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class InForceFrom:
     """The point from which the changes of a batch are in force: a version of the state, and an offset of each partition
-    of the events topic. The version is the sum of `read_up_to`: the offset reached in each partition of the
-    subscriptions topic.
+    of the events; where there are several topics, of each topic's partitions. The version is the sum of `read_up_to`:
+    the offset reached in each partition of the subscriptions topic.
     """
 
     version: int
-    in_force_from: Mapping[str, int]
+    in_force_from: Mapping[str, int] | Mapping[str, Mapping[str, int]]
     read_up_to: Mapping[str, int]
     query: str = ""  # the name of the job
     topic_id: str = ""  # of the subscriptions topic; another one once that topic is deleted and created again

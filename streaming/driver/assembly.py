@@ -55,7 +55,8 @@ from streaming.publishing.delivery import DeliveryRule
 from streaming.publishing.fencing import committed_offsets
 from streaming.publishing.ownership import Owner
 from streaming.publishing.slot import TIMEOUT_MS
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
+from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
+from streaming.source_topics import SourceTopics
 from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, SubscriptionsTopic, restore
 from streaming.state.state import FALLBACK_ALGORITHM, MOST_MOVED_SUBSCRIPTIONS, Index, State
@@ -98,11 +99,6 @@ def checked_empty_state(settings: Settings, is_ready: Callable[[str], bool]) -> 
     return empty
 
 
-def source_topics(settings: Settings) -> dict[Source, str]:
-    """The topics that the job reads."""
-    return {EVENTS: settings.events.topic, SUBSCRIPTIONS: settings.subscriptions.topic}
-
-
 def topics(settings: Settings) -> Topics:
     """The client for topics. Raises JobError if a required one is missing or may not be used, or if the broker refuses
     the settings of new ones."""
@@ -115,21 +111,17 @@ def topics(settings: Settings) -> Topics:
 
 
 @contextmanager
-def owned(settings: Settings, lineage: str, topics: Topics) -> Iterator[Slots]:
+def owned(settings: Settings, lineage: str, sources: SourceTopics, topics: Topics) -> Iterator[Slots]:
     """The slots of this process, which owns the query now, though it has not claimed any offsets yet: all are fenced
     that earlier processes used. Raises JobError."""
     query, again = settings.query, checkpoint.owner(settings.query.checkpoint) == lineage
-    partitions = _partitions(settings, topics)
+    partitions = [(topic, p) for topic, n in topics.counts(sources.sources).items() for p in range(n)]
+    # Each owner has claimed these. What is committed for a topic of events that was left out since is an older one's.
+    deciding = [at for at in partitions if at[0] == sources.names[SUBSCRIPTIONS]]
     with closing(Client(settings.kafka.bootstrap_servers, settings.kafka.client)) as client:
-        slots = Slots(Owner(client, query.name, lineage, partitions, again=again), partitions)
+        slots = Slots(Owner(client, query.name, lineage, deciding, again=again), partitions, sources)
         slots.fence_all(1)  # that one shows now whether the user may
         yield slots
-
-
-def _partitions(settings: Settings, topics: Topics) -> list[tuple[str, int]]:
-    """The partitions of both topics that the job reads, by topic."""
-    counts = topics.counts(source_topics(settings).values())
-    return [(topic, partition) for topic, n in counts.items() for partition in range(n)]
 
 
 def restored(
@@ -140,14 +132,14 @@ def restored(
     Also returns the number of events deleted before they were read, by their offsets, and where Spark begins to read
     (`start_offsets.with_a_batch`). Raises JobError.
     """
-    bounds = _bounds(settings, topics)
-    offsets = owner.committed([(names.source(source), p) for source, p in bounds])
-    committed = {(s, p): offsets[names.source(s), p] for s, p in bounds if (names.source(s), p) in offsets}
-    beginning = Beginning.of(bounds, committed, names.source, settings.events.starting == "latest")
-    for partition, (begin, end) in beginning.deleted.items():
-        warn_deleted(names.events, partition, begin, end, end - begin)
-    if beginning.deleted:  # commit that they are gone: the next start need not say it again
-        owner.publish([], {(names.events, partition): end for partition, (_, end) in beginning.deleted.items()})
+    bounds = _bounds(names, topics)
+    committed = names.by_source(owner.committed([*names.by_topic(dict.fromkeys(bounds, 0))]))
+    beginning = Beginning.of(bounds, committed, names.sources.names, settings.events.starting == "latest")
+    for (source, partition), (begin, end) in beginning.deleted.items():
+        warn_deleted((names.sources.names[source], partition), begin, end, end - begin)
+    moved = {at: offset for at, offset in beginning.positions.items() if committed.get(at) != offset}
+    if committed and moved:  # so that the next start need not say it again, and no older owner's offset is left
+        owner.publish([], names.by_topic(moved))
     lows = {p: low for (source, p), (low, _) in bounds.items() if source == SUBSCRIPTIONS}
     where = SubscriptionsTopic(
         bootstrap_servers=settings.kafka.bootstrap_servers,
@@ -163,17 +155,40 @@ def restored(
     return state, deleted, with_a_batch(beginning.positions, bounds)
 
 
-def begins(settings: Settings, state: State, topics: Topics) -> dict[SourcePartition, int]:
+def begins(names: TopicNames, state: State, topics: Topics) -> dict[SourcePartition, int]:
     """Where Spark begins to read when the query starts again. Raises JobError."""
-    bounds = _bounds(settings, topics)
+    bounds = _bounds(names, topics)
     return with_a_batch({at: state.positions.get(at, low) for at, (low, _) in bounds.items()}, bounds)
 
 
-def _bounds(settings: Settings, topics: Topics) -> dict[SourcePartition, tuple[int, int]]:
+def bounds_of(topics: Topics, names: Iterable[str]) -> dict[str, list[tuple[int, int, int]]]:
+    """(partition, first offset, next offset) of each of these topics that there is. Raises JobError."""
+    return {topic: list(topics.offsets(topic)) for topic in topics.counts(names)}
+
+
+def read_more(pipeline: Pipeline, added: Mapping[str, Iterable[tuple[int, int, int]]]) -> None:
+    """Read more topics of events, which have these `bounds_of`, each from what is committed for it, else from its first
+    record on. Call between two batches. Raises JobError."""
+    names, state, owner = pipeline.names, pipeline.state, pipeline.owner
+    sources = {topic: names.sources.add(topic) for topic in added}
+    bounds = {(sources[topic], p): (low, high) for topic, of_topic in added.items() for p, low, high in of_topic}
+    known = names.by_topic({**state.positions, **dict.fromkeys(bounds, 0)})
+    committed = names.by_source(owner.committed([*known]))
+    of_added = {at: committed[at] for at in bounds if at in committed}
+    positions = Beginning.of(bounds, of_added, names.sources.names, latest=False).positions
+    owner.publish([], names.by_topic(positions))
+    pipeline.slots.partitions = sorted(known)
+    pipeline.settings = replace(pipeline.settings, topics=names.sources.events)
+    pipeline.deleted.begin(names.by_topic(positions))
+    state.positions = {**state.positions, **positions}
+    log.info("reading more topics", topics=sorted(sources))
+
+
+def _bounds(names: TopicNames, topics: Topics) -> dict[SourcePartition, tuple[int, int]]:
     """The first and the next offset of each partition that the job reads."""
     return {
         (source, p): (low, high)
-        for source, topic in source_topics(settings).items()
+        for source, topic in names.sources.names.items()
         for p, low, high in topics.offsets(topic)
     }
 
@@ -230,7 +245,7 @@ def pipeline(
     subscriptions.begin(state.snapshot)
     return Pipeline(
         state=state,
-        settings=task_settings(settings),
+        settings=task_settings(settings, names.sources),
         owner=slots.owner,
         slots=slots,
         outputs=outputs(settings, topics),
@@ -241,20 +256,23 @@ def pipeline(
         tasks=cores,
         cores=(lambda: context.defaultParallelism) if session.on_cluster(context.master) else None,
         time_limit=TimeLimit(TaggedJobs(context), _least_s(settings)),
-        deleted=DeletedEvents.of(topics, settings.events.topic),
+        deleted=DeletedEvents.of(topics),
         describe=context.setJobDescription,
         observer=observer,
-        run=_run(settings, spark, planned),
+        run=_run(settings, names.sources, spark, planned),
     )
 
 
 def _run(
-    settings: Settings, spark: SparkSession, planned: Callable[[int], Mapping[SourcePartition, int]]
+    settings: Settings,
+    sources: SourceTopics,
+    spark: SparkSession,
+    planned: Callable[[int], Mapping[SourcePartition, int]],
 ) -> Callable[[Pipeline, int, Report], BatchPieces]:
     kafka = settings.kafka
     reading = EpochReading(
         spark=spark,
-        topics=source_topics(settings),
+        topics=sources,
         client=partial(Client, kafka.bootstrap_servers, kafka.client),
         most_events=settings.events.max_per_batch,
         most_changes=settings.subscriptions.max_per_batch,
@@ -274,24 +292,23 @@ def batches(
 ) -> SparkBatches:
     """Spark's callback."""
     if not is_direct(settings):
-        return SparkBatches(pipeline, partial(_read_to_the_end, ends, pipeline.state, settings))
+        return SparkBatches(pipeline, partial(_read_to_the_end, ends, pipeline.names, pipeline.state))
     most = {EVENTS: settings.events.max_per_batch, SUBSCRIPTIONS: settings.subscriptions.max_per_batch}
     is_bounded = settings.quotas.deliveries_per_second or settings.matching.shards > 1
-    return EpochBatches(pipeline, source_topics(settings), ends, planned, most if is_bounded else None)
+    return EpochBatches(pipeline, ends, planned, most if is_bounded else None)
 
 
-def _read_to_the_end(ends: TopicEnds, state: State, settings: Settings) -> bool:
+def _read_to_the_end(ends: TopicEnds, names: TopicNames, state: State) -> bool:
     """Whether there is nothing to read for the next batch; False too if the brokers do not tell."""
-    topics = source_topics(settings)
-    positions = {(topics[source], partition): offset for (source, partition), offset in state.positions.items()}
+    positions = names.by_topic(state.positions)
     told = ends()
     return told is not None and all(end <= positions.get(at, 0) for at, end in told.items())
 
 
-def task_settings(settings: Settings) -> TaskSettings:
+def task_settings(settings: Settings, sources: SourceTopics) -> TaskSettings:
     events, deliveries = settings.events, settings.deliveries
     return TaskSettings(
-        codec=events.codec,
+        topics=sources.events,
         registry=_registry(settings),
         max_event_bytes=events.max_bytes,
         max_matches=settings.matching.max_per_event,
@@ -299,7 +316,6 @@ def task_settings(settings: Settings) -> TaskSettings:
         bootstrap_servers=settings.kafka.bootstrap_servers,
         options=settings.kafka.client,
         query=settings.query.name,
-        events=events.topic,
         dead_letters=settings.dead_letters.topic,
         rule=DeliveryRule.of(deliveries),
         max_bytes=deliveries.max_bytes,
@@ -313,23 +329,25 @@ def _least_s(settings: Settings) -> float:
 
 
 @contextmanager
-def monitored(settings: Settings, watch: Watch, past: RestartHistory | None) -> Iterator[tuple[Monitor, str | None]]:
+def monitored(
+    settings: Settings, sources: SourceTopics, watch: Watch, past: RestartHistory | None
+) -> Iterator[tuple[Monitor, str | None]]:
     """The monitor and the address where it answers, if any. Raises JobError."""
     options = settings.monitoring
     about = About(
         query=settings.query.name,
         algorithm=settings.matching.algorithm,
-        codec=settings.events.codec,
+        codec=", ".join(dict.fromkeys(topic.codec for topic in sources.events.values())),
         pid=os.getpid(),
         started_at=time.time(),
         stalled_after_s=options.stalled_after_s,
         stuck_after_s=options.stuck_after_s,
         past=past,
     )
-    kafka, topics = settings.kafka, source_topics(settings)
+    kafka = settings.kafka
     with (
         closing(Client(kafka.bootstrap_servers, kafka.client, ANSWER_S)) as client,
-        Monitor(about, topics, watch.ends, committed=partial(_reached, client, about.query)) as monitor,
+        Monitor(about, sources, watch.ends, committed=partial(_reached, client, about.query)) as monitor,
         ExitStack() as last,
     ):
         if not options.enabled:
@@ -355,8 +373,13 @@ def observer(settings: Settings, monitor: Monitor, last: ExitStack) -> Observer:
         return monitor
     from streaming.monitoring.tracing import Traces  # without traces, OpenTelemetry is not loaded
 
-    name, topics = settings.query.name, (settings.events.topic, settings.subscriptions.topic)
-    return Observers(monitor, last.enter_context(Traces(settings.monitoring.traces, name, *topics)))
+    traces = Traces(
+        settings.monitoring.traces,
+        settings.query.name,
+        events=None if settings.events.by_topic else settings.events.topic,
+        subscriptions=settings.subscriptions.topic,
+    )
+    return Observers(monitor, last.enter_context(traces))
 
 
 def _registry(settings: Settings) -> RegistrySettings | None:
@@ -367,8 +390,7 @@ def names(settings: Settings, topics: Topics) -> TopicNames:
     """The names of topics, with the id of the subscriptions topic from the broker. Raises JobError."""
     subscriptions = settings.subscriptions.topic
     return TopicNames(
-        events=settings.events.topic,
-        subscriptions=settings.subscriptions.topic,
+        sources=SourceTopics.of(settings),
         statuses=settings.subscriptions.status_topic,
         dead_letters=settings.dead_letters.topic,
         delivery_topic=lru_cache(1 << 16)(DeliveryRule.of(settings.deliveries).topic),

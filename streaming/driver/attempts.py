@@ -31,7 +31,7 @@ def commit(
 ) -> tuple[int, float, float]:
     """Commit a transaction; returns the number of aborts, and what `Owner.publish` returns. `make` composes the
     records, for each attempt again. Raises Forbidden, or another JobError."""
-    offsets = {(names.source(source), p): offset for (source, p), offset in positions.items()}
+    offsets = names.by_topic(positions)
     deadline = RetryDeadline(LEAST_ATTEMPTS)
     while True:
         try:

@@ -78,6 +78,16 @@ class SparkBatches:
                 self._finished = True
                 raise
 
+    def between(self, work: Callable[[], object]) -> bool:
+        """Do some work between two batches; False if a batch is in hand."""
+        if not self._turn.acquire(timeout=WAIT_FOR_A_BATCH_S):
+            return False
+        try:
+            work()
+        finally:
+            self._turn.release()
+        return True
+
     def ended(self, query: StreamingQuery) -> bool:
         """Stop the query between two batches, so that another one goes on; False if a batch is in hand. Raises the
         error of the pipeline."""

@@ -10,18 +10,19 @@ from typing import Protocol
 from streaming.documents import records
 from streaming.documents.records import Origin, Record
 from streaming.driver.batch_order import Last
+from streaming.publishing.contract import Offsets, TopicPartition
 from streaming.rows import (
-    EVENTS,
     SUBSCRIPTIONS,
     AcceptedChange,
     ConsumerRecord,
     DeadLetter,
     Refusal,
     Row,
-    Source,
     SourcePartition,
+    of_events,
     of_source,
 )
+from streaming.source_topics import SourceTopics
 
 
 class Outputs(Protocol):
@@ -42,16 +43,24 @@ class Outputs(Protocol):
 class TopicNames:
     """The names of the input and output topics."""
 
-    events: str
-    subscriptions: str
+    sources: SourceTopics
     statuses: str
     dead_letters: str
     delivery_topic: Callable[[str], str]  # of a subscriber
     query: str = ""
     subscriptions_id: str = ""  # the id that Kafka gave the subscriptions topic
 
-    def source(self, source: Source) -> str:
-        return self.events if source == EVENTS else self.subscriptions
+    @property
+    def subscriptions(self) -> str:
+        return self.sources.names[SUBSCRIPTIONS]
+
+    def by_source(self, offsets: Offsets) -> dict[SourcePartition, int]:
+        """The offsets of topics that the job reads."""
+        sources = self.sources.sources
+        return {(sources[topic], partition): offset for (topic, partition), offset in offsets.items()}
+
+    def by_topic(self, positions: Mapping[SourcePartition, int]) -> dict[TopicPartition, int]:
+        return {(self.sources.names[source], partition): offset for (source, partition), offset in positions.items()}
 
 
 @dataclass
@@ -67,7 +76,7 @@ class Composition:
         self.dead_letters.clear()
         for row in rows:
             if isinstance(row, DeadLetter):
-                origin = _origin(self.names.events, row.record)
+                origin = _origin(self.names.sources.names[row.source], row.record)
                 yield self._dead_letter(row.record, origin, row.reason, row.detail)
             elif isinstance(row, AcceptedChange | Refusal):
                 yield from self.answer(row)
@@ -104,11 +113,14 @@ def _origin(topic: str, record: ConsumerRecord) -> Origin:
 
 def in_force_from(positions: Mapping[SourcePartition, int], names: TopicNames) -> records.InForceFrom:
     """The point from which changes are in force that bring the state to these positions."""
-    events, subscriptions = of_source(positions, EVENTS), of_source(positions, SUBSCRIPTIONS)
+    subscriptions = of_source(positions, SUBSCRIPTIONS)
     version = sum(subscriptions.values())
+    of_topics: dict[str, dict[str, int]] = {}
+    for (source, partition), offset in of_events(positions).items():
+        of_topics.setdefault(names.sources.names[source], {})[str(partition)] = offset
     return records.InForceFrom(
         version=version,
-        in_force_from={str(p): offset for p, offset in events.items()},
+        in_force_from=of_topics if names.sources.by_topic else next(iter(of_topics.values()), {}),
         read_up_to={str(p): offset for p, offset in subscriptions.items()},
         query=names.query,
         topic_id=names.subscriptions_id,

@@ -11,8 +11,7 @@ from streaming.driver.batches import ASK_EVERY_S, SparkBatches
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.runs.epoch_run import EpochPlan
 from streaming.kafka.ends import TopicEnds
-from streaming.publishing.contract import TopicPartition
-from streaming.rows import Source, SourcePartition
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition, is_events, of_events
 
 SPARK_PLANS_EVERY_S = 60.0  # it takes some tenths of a second, in which nothing is read
 PARTITIONS_EVERY_S = 1.0  # how often it looks for added ones
@@ -30,13 +29,11 @@ class EpochBatches(SparkBatches):
     def __init__(
         self,
         pipeline: Pipeline,
-        topics: Mapping[Source, str],
         ends: TopicEnds,
         planned: Callable[[int], Mapping[SourcePartition, int]],
         bounded: Mapping[Source, int] | None,
     ) -> None:
         super().__init__(pipeline)
-        self._topics = {topic: source for source, topic in topics.items()}
         self._ends, self._planned, self._bounded = ends, planned, bounded
         self._number = 0  # of epochs
         self._looked_s = 0.0  # monotonic: for added partitions
@@ -54,8 +51,9 @@ class EpochBatches(SparkBatches):
             time.sleep(TURN_S)
 
     def _epoch(self) -> None:
-        self._look_for_partitions()
-        plan = EpochPlan(SECONDS) if self._bounded is None else self._up_to_the_end(self._bounded)
+        with self._turn:  # topics may be added at present
+            self._look_for_partitions()
+            plan = EpochPlan(SECONDS) if self._bounded is None else self._up_to_the_end(self._bounded)
         if plan is None:
             time.sleep(ASK_EVERY_S)
         else:
@@ -71,13 +69,16 @@ class EpochBatches(SparkBatches):
         positions, looked_at = self._pipeline.state.positions, self._pipeline.state.looked_at
         behind = {
             at: end
-            for at, end in self._by_source(self._ends() or {}).items()
+            for at, end in self._pipeline.names.by_source(self._ends() or {}).items()
             if end > max(positions.get(at, 0), looked_at.get(at, 0))
         }
         if not behind:
             return None
-        share = {source: max(1, n // sum(of == source for of, _ in positions)) for source, n in most.items()}
-        ends = {at: min(end, positions.get(at, 0) + share[at[0]]) for at, end in behind.items()}
+        n_events = len(of_events(positions))
+        partitions = {EVENTS: n_events, SUBSCRIPTIONS: len(positions) - n_events}
+        share = {kind: max(1, n // max(1, partitions[kind])) for kind, n in most.items()}
+        kind_of = {at: EVENTS if is_events(at[0]) else SUBSCRIPTIONS for at in behind}
+        ends = {at: min(end, positions.get(at, 0) + share[kind_of[at]]) for at, end in behind.items()}
         return EpochPlan(0.0, ends)
 
     def _look_for_partitions(self) -> None:
@@ -86,9 +87,6 @@ class EpochBatches(SparkBatches):
         if now < self._looked_s + PARTITIONS_EVERY_S:
             return
         self._looked_s, state = now, self._pipeline.state
-        there = self._by_source(self._ends() or {})
+        there = self._pipeline.names.by_source(self._ends() or {})
         if added := dict.fromkeys(there.keys() - state.positions.keys(), 0):
             state.positions = {**state.positions, **added}
-
-    def _by_source(self, offsets: Mapping[TopicPartition, int]) -> dict[SourcePartition, int]:
-        return {(self._topics[topic], partition): offset for (topic, partition), offset in offsets.items()}

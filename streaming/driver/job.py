@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -25,10 +25,11 @@ from streaming.driver import assembly, session, sources, warm_up
 from streaming.driver.batches import SparkBatches
 from streaming.driver.isolation import WorkersLost, workers_lost
 from streaming.driver.pipeline import Pipeline
-from streaming.errors import BrokerUnreachable, JobError, OffsetsBeyondEnd, TopicMissing, of_worker
+from streaming.errors import BrokerUnreachable, JobError, OffsetsBeyondEnd, TopicDeleted, TopicMissing, of_worker
 from streaming.index import packing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.ends import TopicEnds
+from streaming.kafka.event_topics import is_matched, resolved
 from streaming.kafka.topic_watch import Watch
 from streaming.kafka.topics import Topics
 from streaming.log import logger
@@ -41,7 +42,8 @@ from streaming.precompile.kernels import CompiledKernels
 from streaming.process import checkpoint, code_archive
 from streaming.process.supervision import RestartHistory
 from streaming.publishing import warm_up as publishing
-from streaming.rows import SourcePartition, of_source
+from streaming.rows import SourcePartition
+from streaming.source_topics import SourceTopics
 from streaming.state import remote
 from streaming.state.first_load import Slice
 from streaming.state.pool import BACKGROUND_NICENESS, processes
@@ -85,11 +87,13 @@ class JobRun:
         self._compile_base()
         empty = assembly.checked_empty_state(settings, kernels.is_ready)
         topics = assembly.topics(settings)
+        settings = resolved(settings, topics.partitions)
         names = assembly.names(settings, topics)
-        watch = Watch(topics, tuple(assembly.source_topics(settings).values()))
+        is_wanted = partial(is_matched, settings) if settings.events.topic_pattern else None
+        watch = Watch(topics, [*names.sources.sources], is_wanted)
         with (
-            assembly.owned(settings, self.lineage, topics) as slots,
-            assembly.monitored(settings, watch, self.past) as (monitor, url),
+            assembly.owned(settings, self.lineage, names.sources, topics) as slots,
+            assembly.monitored(settings, names.sources, watch, self.past) as (monitor, url),
             self._restoring(partial(assembly.restored, settings, names, empty, topics, slots.owner)) as restored_with,
             processes(1, BACKGROUND_NICENESS) as background,
             ThreadPoolExecutor(1) as compiler,
@@ -110,12 +114,12 @@ class JobRun:
                     state = assembly.state(settings, restored, store, background, context, pending_index)
                     monitor.enter(STARTING, state)
                     observer = Observers(assembly.observer(settings, monitor, last), ProgressToSupervisor(self.past))
-                    planned = partial(sources.planned, spark, self.spark_checkpoint, assembly.source_topics(settings))
+                    planned = partial(sources.planned, spark, self.spark_checkpoint, names.sources)
                     pipeline = assembly.pipeline(
                         settings, names, state, slots, topics, spark, observer=observer, planned=planned
                     )
                     self._take_over(spark, pipeline, restored)
-                    ends = TopicEnds(Cluster.of(settings), assembly.source_topics(settings).values())
+                    ends = TopicEnds(Cluster.of(settings), names.sources)
                     last.callback(ends.close)
                     batches = partial(assembly.batches, settings, pipeline, ends, planned)
                     self._process(spark, pipeline, batches, begins, topics, monitor, watch, url)
@@ -214,7 +218,7 @@ class JobRun:
         with ThreadPoolExecutor(1) as warmer, batches.held():
             # While Spark plans the query.
             warming = warmer.submit(_warm, spark, pipeline, reading=is_direct)
-            query = self._query(spark, batches, begins, most)
+            query = self._query(spark, batches, pipeline.names.sources, begins, most)
             warming.result()
         monitor.enter(RUNNING)
         log.info("running", **self._facts(state, url))
@@ -224,34 +228,55 @@ class JobRun:
             watch.check()
             if (pending_index := state.pending_index) is not None and pending_index.done():
                 pending_index.result()  # raises if there is none
+            if added := watch.found:
+                read_more = partial(self._read_more, pipeline, topics, watch, added)
+                if is_direct:
+                    batches.between(read_more)
+                elif batches.ended(query):
+                    read_more()
+                    batches = make_batches()
+                    begins = assembly.begins(pipeline.names, state, topics)
+                    query = self._query(spark, batches, pipeline.names.sources, begins, most)
             if (now := self._events_per_batch(state, most)) != most and batches.ended(query):
                 batches, most = make_batches(), now
-                query = self._query(spark, batches, assembly.begins(self.settings, state, topics), most)
+                begins = assembly.begins(pipeline.names, state, topics)
+                query = self._query(spark, batches, pipeline.names.sources, begins, most)
                 log.info("batches have another limit", events=most, index=state.snapshot.about)
         monitor.enter(STOPPING)
         try:
             batches.end(query, by_request=self.stop.is_set())
-        except (OffsetsBeyondEnd, TopicMissing):  # a replaced topic may end a task before the watch detects it
+        except (OffsetsBeyondEnd, TopicMissing) as error:  # a replaced topic may end a task before the watch detects it
             with suppress(BrokerUnreachable):
                 watch.look()
             watch.check()
+            if isinstance(error, TopicMissing) and self.settings.events.topic_pattern:
+                raise TopicDeleted(str(error)) from error
             raise
 
+    def _read_more(self, pipeline: Pipeline, topics: Topics, watch: Watch, added: Sequence[str]) -> None:
+        """Read topics that were created meanwhile; where a broker does not answer, they are found again."""
+        try:
+            bounds = assembly.bounds_of(topics, added)
+        except BrokerUnreachable as error:
+            log.warning("topics cannot be read yet", topics=list(added), reason=str(error))
+            return
+        assembly.read_more(pipeline, bounds)
+        watch.add(added)
+
     def _query(
-        self, spark: SparkSession, batches: SparkBatches, begins: Mapping[SourcePartition, int], most: int
+        self,
+        spark: SparkSession,
+        batches: SparkBatches,
+        topics: SourceTopics,
+        begins: Mapping[SourcePartition, int],
+        most: int,
     ) -> StreamingQuery:
         """Start Spark's query, with at most so many events per batch."""
         _forget(spark, self.spark_checkpoint)
-        settings, topics = self.settings, assembly.source_topics(self.settings)
-        caps = {settings.events.topic: most, settings.subscriptions.topic: settings.subscriptions.max_per_batch}
-        if assembly.is_direct(settings):
-            caps = {}  # Spark's plan only shows which records exist
-        stream = sources.event_and_change_stream(
-            spark,
-            kafka=_source_options(settings),
-            starts={topic: of_source(begins, source) for source, topic in topics.items()},
-            caps=caps,
-        )
+        settings = self.settings
+        # Without a limit where Spark's plan only shows which records exist.
+        caps = None if assembly.is_direct(settings) else (most, settings.subscriptions.max_per_batch)
+        stream = sources.event_and_change_stream(spark, _source_options(settings), topics.names, begins, caps)
         return (
             stream.writeStream.queryName(settings.query.name)
             .foreachBatch(batches)

@@ -25,16 +25,16 @@ from streaming.errors import SparkFailed
 from streaming.kafka.deleted import DeletedEvents
 from streaming.log import logger
 from streaming.monitoring.reporting import CommittedTransaction, Observer, Report
-from streaming.publishing.contract import Offsets
+from streaming.publishing.contract import Offsets, TopicPartition
 from streaming.publishing.ownership import Owner
 from streaming.rows import (
-    EVENTS,
     AcceptedChange,
     ReadProgress,
     Refusal,
     Row,
     SourcePartition,
-    of_source,
+    is_events,
+    of_events,
 )
 from streaming.state.first_load import Chosen, Slice
 from streaming.state.state import State, registered
@@ -42,6 +42,7 @@ from streaming.worker.settings import TaskSettings
 
 log = logger("sluice.batch")
 
+KEEP_EVERY_S = 3_600.0  # that is how often all offsets are committed again
 LARGE_ROW_BYTES = 8 << 10  # on average: then a batch is looked at before it is matched
 
 
@@ -81,9 +82,10 @@ class Pipeline:
     deleted: DeletedEvents = field(default_factory=DeletedEvents)
     missing_topics: MissingTopicsCache = field(default_factory=MissingTopicsCache, init=False)
     last: Report | None = field(default=None, init=False)  # of the last batch that had rows
+    _kept_s: float = field(default_factory=time.monotonic, init=False)  # when all offsets were committed
 
     def __post_init__(self) -> None:
-        self.deleted.begin(of_source(self.state.positions, EVENTS))
+        self.deleted.begin(self.names.by_topic(of_events(self.state.positions)))
 
     def __call__(self, batch: Any, number: int) -> None:
         report = Report(number, self.load_shedder.false_positives)
@@ -116,7 +118,7 @@ class Pipeline:
     ) -> None:
         """Begin where the first start has read to, and publish the statuses of all that it has read."""
         self.state.positions.update(positions)
-        self.deleted.begin(of_source(self.state.positions, EVENTS))
+        self.deleted.begin(self.names.by_topic(of_events(self.state.positions)))
         first_start.publish_statuses(self.owner, self.names, self.outputs, slices, chosen, positions)
 
     def take(self, rows: Sequence[Row], number: int) -> CommittedTransaction | None:
@@ -141,20 +143,24 @@ class Pipeline:
         self.state.step()
         if deleted := self.deleted.count():
             self.observer.deleted(deleted)
+        if time.monotonic() > self._kept_s + KEEP_EVERY_S:
+            self.owner.keep()
+            self._kept_s = time.monotonic()
 
     def look_for_gaps(self, rows: Sequence[Row]) -> None:
         """Look for gaps among the offsets of the events in these rows."""
-        records: Counter[int] = Counter()
-        last: dict[int, int] = {}
+        records: Counter[TopicPartition] = Counter()
+        last: dict[TopicPartition, int] = {}
         for row in rows:
-            if isinstance(row, ReadProgress) and row.source == EVENTS:
-                records[row.partition] += row.records
-                last[row.partition] = max(row.offset, last.get(row.partition, 0))
+            if isinstance(row, ReadProgress) and is_events(row.source):
+                at = self.names.sources.names[row.source], row.partition
+                records[at] += row.records
+                last[at] = max(row.offset, last.get(at, 0))
         self.deleted.read(records, last)
 
     def reached(self, offsets: Offsets) -> None:
         """Take note of offsets that slots have committed."""
-        reached = {(EVENTS, p): offset for (topic, p), offset in offsets.items() if topic == self.names.events}
+        reached = of_events(self.names.by_source(offsets))
         self.state.positions = {**self.state.positions, **reached}  # another thread may read the old ones
 
     def _publish(

@@ -11,6 +11,7 @@ from streaming.publishing.connection.requests import CommittedOffset
 from streaming.publishing.contract import Offsets, ProducerEpoch, TopicPartition
 from streaming.publishing.ownership import Owner, of_task
 from streaming.rows import Row, SlotReport
+from streaming.source_topics import SourceTopics
 from streaming.worker.publication import Publication, Quota
 
 
@@ -23,7 +24,8 @@ class Slots:
     """
 
     owner: Owner
-    partitions: Sequence[TopicPartition]  # of both topics, as far as they are known
+    partitions: Sequence[TopicPartition]  # of all topics that the job reads, as far as they are known
+    sources: SourceTopics
     _producers: list[ProducerEpoch] = field(default_factory=list, init=False)
     _broadcast: Callable[[Any], Any] = field(init=False)
     _unusual: Mapping[str, int] = field(default_factory=dict, init=False)  # as the tasks know them
@@ -64,7 +66,11 @@ class Slots:
         offsets = {at: offset for at, (offset, _) in committed.items()}
         self.owner.moved(offsets)
         self.claim(own)
-        notes = ((partition, offset, of_task(text)) for (_, partition), (offset, text) in committed.items())
+        sources = self.sources.sources
+        notes = (
+            ((sources[topic], partition), offset, of_task(text))
+            for (topic, partition), (offset, text) in committed.items()
+        )
         return offsets, noted((one for one in notes if one[2]), self._job)
 
     def work(

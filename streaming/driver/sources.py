@@ -1,4 +1,4 @@
-"""Both Kafka topics as one stream of rows.INPUT rows."""
+"""Kafka's topics as one stream of rows.INPUT rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from streaming.errors import JobError
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
+from streaming.rows import SUBSCRIPTIONS, Source, SourcePartition, is_events, of_source
+from streaming.source_topics import SourceTopics
 from streaming.state.state import State
 
 TUNING = {
@@ -58,30 +59,33 @@ def events_per_batch(most: int, state: State) -> int:
 
 
 def event_and_change_stream(
-    spark: SparkSession, kafka: Mapping[str, str], starts: Mapping[str, Mapping[int, int]], caps: Mapping[str, int]
+    spark: SparkSession,
+    kafka: Mapping[str, str],
+    names: Mapping[Source, str],
+    starts: Mapping[SourcePartition, int],
+    caps: tuple[int, int] | None,
 ) -> DataFrame:
-    """A stream of both topics. `starts` (topic -> partition -> offset, the events topic first) count only for a new
-    checkpoint; `caps` are rows a batch at most, by topic, where there is a limit."""
+    """A stream of all topics, by `names`. `starts` count only for a new checkpoint; `caps` are the most events and
+    changes of a batch, if there is a limit."""
+    of_events = {source: name for source, name in names.items() if is_events(source)}
     streams = []
-    for source, (topic, offsets) in zip((EVENTS, SUBSCRIPTIONS), starts.items(), strict=True):
+    for sources, most in zip((of_events, {SUBSCRIPTIONS: names[SUBSCRIPTIONS]}), caps or (0, 0), strict=True):
         stream = (
             spark.readStream.format("kafka")
             .options(**kafka, **{k: v for k, v in TUNING.items() if k not in kafka})
-            .option("subscribe", topic)
-            .option("startingOffsets", _offsets(topic, offsets))
-            .options(**({"maxOffsetsPerTrigger": caps[topic]} if topic in caps else {}))
+            .option("subscribe", ",".join(sources.values()))
+            .option("startingOffsets", _offsets(sources, starts))
+            .options(**({"maxOffsetsPerTrigger": most} if most else {}))
             .option("includeHeaders", "true")
             # Records that were deleted before they were read are gone. The pipeline counts them.
             .option("failOnDataLoss", "false")
             .load()
         )
-        streams.append(_rows(stream, source))
+        streams.append(_rows(stream, sources))
     return streams[0].unionByName(streams[1])
 
 
-def planned(
-    spark: SparkSession, checkpoint: str, topics: Mapping[Source, str], number: int
-) -> dict[SourcePartition, int]:
+def planned(spark: SparkSession, checkpoint: str, topics: SourceTopics, number: int) -> dict[SourcePartition, int]:
     """The end offsets of a batch, which Spark records before it starts the batch."""
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets/{number}")
@@ -93,12 +97,16 @@ def planned(
     _, _, *of_sources = text.splitlines()  # after a version and what Spark says of the batch
     plans = [json.loads(line) for line in of_sources if line != "-"]
     ends = {topic: by_partition for plan in plans for topic, by_partition in plan.items()}
-    return {(source, int(p)): end for source, topic in topics.items() for p, end in ends.get(topic, {}).items()}
+    return {(source, int(p)): end for source, topic in topics.names.items() for p, end in ends.get(topic, {}).items()}
 
 
-def _rows(records: DataFrame, source: Source) -> DataFrame:
+def _rows(records: DataFrame, names: Mapping[Source, str]) -> DataFrame:
+    first, *others = names
+    number = f.lit(first)
+    for source in others:
+        number = f.when(f.col("topic") == names[source], source).otherwise(number)
     return records.select(
-        f.lit(int(source)).alias("source"),
+        number.alias("source"),
         "partition",
         "offset",
         f.unix_millis("timestamp").alias("timestamp"),
@@ -108,5 +116,5 @@ def _rows(records: DataFrame, source: Source) -> DataFrame:
     )
 
 
-def _offsets(topic: str, by_partition: Mapping[int, int]) -> str:
-    return json.dumps({topic: {str(p): offset for p, offset in by_partition.items()}})
+def _offsets(names: Mapping[Source, str], positions: Mapping[SourcePartition, int]) -> str:
+    return json.dumps({name: {str(p): at for p, at in of_source(positions, s).items()} for s, name in names.items()})

@@ -16,7 +16,7 @@ from streaming.driver.runs.batch_run import OUTPUT
 from streaming.precompile import dry_run
 from streaming.precompile.dry_run import FEW_EVENTS, NOWHERE
 from streaming.publishing.contract import ProducerEpoch
-from streaming.rows import Source
+from streaming.rows import EVENTS, SUBSCRIPTIONS
 from streaming.state.state import State
 from streaming.worker import epoch
 from streaming.worker.publication import Publication
@@ -32,7 +32,7 @@ def workers(spark: SparkSession, state: State, settings: TaskSettings, *, readin
     n = 2 * spark.sparkContext.defaultParallelism
     # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
     rows = spark.createDataFrame(dry_run.rows(2 * FEWEST_DOCUMENTS * n, FEW_EVENTS * n)).repartition(n)
-    as_json = replace(settings, codec="json")  # as the rows are; the codec of the events only gets loaded by them
+    as_json = settings.as_json()  # as the rows are; the codec of the events only gets loaded by them
     for load in state.work(settings):
         match = replace(load, settings=as_json)
         for work in (load, match, match):
@@ -42,7 +42,7 @@ def workers(spark: SparkSession, state: State, settings: TaskSettings, *, readin
     connect = replace(
         match,
         publication=Publication(note="", producers=(NO_PRODUCER,) * n, version=0, job=0, began=0.0),
-        positions=dict.fromkeys([(source, NOWHERE) for source in Source], 1),
+        positions=dict.fromkeys([(source, NOWHERE) for source in (EVENTS, SUBSCRIPTIONS)], 1),
     )
     rows.mapInArrow(connect, OUTPUT).toArrow()
     if reading:

@@ -16,6 +16,7 @@ from streaming.errors import JobError
 from streaming.kafka.start_offsets import warn_deleted
 from streaming.kafka.topics import Topics
 from streaming.log import logger
+from streaming.publishing.contract import Offsets, TopicPartition
 
 log = logger("sluice.job")
 
@@ -31,36 +32,35 @@ class Gap(NamedTuple):
 
 @dataclass
 class DeletedEvents:
-    """The gaps of the events topic, until the broker has answered where its partitions begin.
+    """The gaps of the topics of events, until the broker has answered where their partitions begin.
 
     `firsts` returns the first offset that is left of each of these partitions. A failed request is repeated later: the
     gaps wait, and the job goes on.
     """
 
-    topic: str = ""
-    firsts: Callable[[Iterable[int]], Mapping[int, int]] = lambda partitions: dict.fromkeys(partitions, 0)
+    firsts: Callable[[Iterable[TopicPartition]], Offsets] = lambda partitions: dict.fromkeys(partitions, 0)
     clock: Callable[[], float] = time.monotonic
-    _reached: dict[int, int] = field(default_factory=dict, init=False)  # partition -> next offset
-    _gaps: dict[int, list[Gap]] = field(default_factory=dict, init=False)  # by partition
+    _reached: dict[TopicPartition, int] = field(default_factory=dict, init=False)  # next offset
+    _gaps: dict[TopicPartition, list[Gap]] = field(default_factory=dict, init=False)
     _due: float = field(default=0.0, init=False)  # the next request, by the clock
     _fails: bool = field(default=False, init=False)  # the last request did
 
     @classmethod
-    def of(cls, topics: Topics, name: str) -> DeletedEvents:
-        return cls(name, partial(topics.firsts, name, timeout_s=ANSWER_S))
+    def of(cls, topics: Topics) -> DeletedEvents:
+        return cls(partial(topics.firsts, timeout_s=ANSWER_S))
 
-    def begin(self, positions: Mapping[int, int]) -> None:
-        """Set the offsets from which on reading begins, by partition."""
-        self._reached = dict(positions)
+    def begin(self, positions: Offsets) -> None:
+        """Set the offsets from which on reading begins."""
+        self._reached |= positions
 
-    def read(self, records: Mapping[int, int], last: Mapping[int, int]) -> None:
-        """Note what was read, by partition: the number of records, and the last offset."""
-        for partition, offset in last.items():
-            begin = self._reached.get(partition, 0)
-            self._reached[partition] = offset + 1
-            missing = offset + 1 - begin - records[partition]
+    def read(self, records: Mapping[TopicPartition, int], last: Offsets) -> None:
+        """Note what was read: the number of records, and the last offset."""
+        for at, offset in last.items():
+            begin = self._reached.get(at, 0)
+            self._reached[at] = offset + 1
+            missing = offset + 1 - begin - records[at]
             if missing > 0:
-                gaps = self._gaps.setdefault(partition, [])
+                gaps = self._gaps.setdefault(at, [])
                 if len(gaps) >= MOST:
                     begin, before = gaps.pop()
                     missing += before
@@ -81,10 +81,10 @@ class DeletedEvents:
             self._due = self.clock() + EVERY_S
         self._fails = False
         total = 0
-        for partition, gaps in self._gaps.items():
-            first = firsts[partition]
+        for at, gaps in self._gaps.items():
+            first = firsts[at]
             if deleted := sum(max(0, min(first - begin, missing)) for begin, missing in gaps):
-                warn_deleted(self.topic, partition, gaps[0].begin, first, deleted)
+                warn_deleted(at, gaps[0].begin, first, deleted)
                 total += deleted
         self._gaps = {}
         return total

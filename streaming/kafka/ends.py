@@ -7,21 +7,22 @@ half of what the admin client's does.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
 from streaming.kafka.clients import Cluster
+from streaming.source_topics import SourceTopics
 
 ANSWER_S = 2.0  # for the brokers
 PARTITIONS_EVERY_S = 1.0  # how often it asks which there are
 
 
 class TopicEnds:
-    """The ends of all partitions of some topics, each before its first open transaction."""
+    """The ends of all partitions that the job reads, each before its first open transaction."""
 
-    def __init__(self, cluster: Cluster, topics: Collection[str]) -> None:
+    def __init__(self, cluster: Cluster, topics: SourceTopics) -> None:
         self._consumer: Consumer = cluster.reader()
         self._topics = topics
         self._partitions: list[TopicPartition] = []
@@ -31,7 +32,7 @@ class TopicEnds:
         """By topic and partition. None if some broker does not tell, or a topic is gone."""
         with suppress(KafkaException):
             if time.monotonic() - self._known_s >= PARTITIONS_EVERY_S:
-                self._partitions = [at for topic in self._topics for at in self._partitions_of(topic)]
+                self._partitions = [at for topic in self._topics.sources for at in self._partitions_of(topic)]
                 self._known_s = time.monotonic()
             told = self._consumer.offsets_for_times(self._partitions, ANSWER_S)
             if not any(partition.error for partition in told):

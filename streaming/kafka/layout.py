@@ -16,7 +16,7 @@ def needed(settings: Settings) -> list[str]:
     """The names of the topics without which the job does not start."""
     shared = [settings.deliveries.topic] if settings.deliveries.layout == "shared" else []
     return [
-        settings.events.topic,
+        *settings.events.names,
         settings.subscriptions.topic,
         settings.subscriptions.status_topic,
         settings.dead_letters.topic,
@@ -39,8 +39,9 @@ def topics(settings: Settings, partitions: int, replication_factor: int) -> list
     }
     # A dead letter is a record that may have been as large as its topic allowed, and some headers.
     roomy = {"max.message.bytes": str(MAX_RECORD_BYTES)}
+    no_config: dict[str, str] = {}
     configs: dict[str, tuple[int, dict[str, str]]] = {
-        settings.events.topic: (partitions, {}),
+        **dict.fromkeys(settings.events.names, (partitions, no_config)),
         settings.subscriptions.topic: (partitions, compacted),
         settings.subscriptions.status_topic: (1, {"cleanup.policy": "compact"}),
         settings.dead_letters.topic: (1, roomy),

@@ -6,12 +6,13 @@ the one whose offsets were committed. A person should know that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streaming.errors import OffsetsBeyondEnd
 from streaming.log import logger
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, SourcePartition
+from streaming.publishing.contract import TopicPartition
+from streaming.rows import Source, SourcePartition, is_events
 
 log = logger("sluice.job")
 
@@ -21,40 +22,41 @@ Bounds = Mapping[SourcePartition, tuple[int, int]]  # the first offset there is,
 @dataclass(frozen=True)
 class Beginning:
     positions: dict[SourcePartition, int]
-    # Partition of the events topic -> the first offset that is gone, and the first there is.
-    deleted: Mapping[int, tuple[int, int]]
+    # Partition of a topic of events -> the first offset that is gone, and the first there is.
+    deleted: Mapping[SourcePartition, tuple[int, int]]
 
     @classmethod
     def of(
-        cls, bounds: Bounds, committed: Mapping[SourcePartition, int], topic: Callable[[Source], str], latest: bool
+        cls, bounds: Bounds, committed: Mapping[SourcePartition, int], names: Mapping[Source, str], latest: bool
     ) -> Beginning:
-        """`topic` is the name of a source; `latest`: a first start, with nothing committed, takes no event that is
-        there. Raises OffsetsBeyondEnd."""
+        """`names` are those of topics; `latest`: a first start, with nothing committed, takes no event that is there.
+        Raises OffsetsBeyondEnd."""
         if not committed:
-            skips = (SUBSCRIPTIONS, EVENTS) if latest else (SUBSCRIPTIONS,)
-            return cls({at: high if at[0] in skips else low for at, (low, high) in bounds.items()}, {})
+            return cls({at: low if is_events(at[0]) and not latest else high for at, (low, high) in bounds.items()}, {})
         for (source, partition), offset in committed.items():
             _, high = bounds[source, partition]
             if offset > high:
                 raise OffsetsBeyondEnd(
-                    f"{topic(source)}, partition {partition}: the committed offset {offset} lies beyond the end, "
+                    f"{names[source]}, partition {partition}: the committed offset {offset} lies beyond the end, "
                     f"{high}. The topic was deleted and made again, or has lost records. Set the offsets of the "
                     "consumer group (query.name) to where reading is to go on; docs/operations.md says how"
                 )
-        for source in (EVENTS, SUBSCRIPTIONS):
-            if not any(of == source for of, _ in committed):
-                log.warning(
-                    "nothing is committed for a topic that this query has read, so it was deleted and made again; "
-                    "it is read from its first record on",
-                    topic=topic(source),
-                )
-        positions = dict.fromkeys(bounds, 0) | dict(committed)
+        known = {source for source, _ in committed}
+        for source in sorted({source for source, _ in bounds} - known):
+            log.warning(
+                "nothing is committed for this topic: it is new to this query, or it was deleted and made again; "
+                "it is read from its first record on",
+                topic=names[source],
+            )
+        # An added partition is read from its beginning on, too, but what was deleted of it is missing.
+        is_new = {at: is_events(at[0]) and at[0] not in known for at in bounds}
+        positions = {at: committed.get(at, low if is_new[at] else 0) for at, (low, _) in bounds.items()}
         deleted = {
-            partition: (positions[EVENTS, partition], low)
-            for (source, partition), (low, _) in sorted(bounds.items())
-            if source == EVENTS and positions[EVENTS, partition] < low
+            at: (positions[at], low)
+            for at, (low, _) in sorted(bounds.items())
+            if is_events(at[0]) and positions[at] < low
         }
-        return cls(positions | {(EVENTS, partition): low for partition, (_, low) in deleted.items()}, deleted)
+        return cls(positions | {at: low for at, (_, low) in deleted.items()}, deleted)
 
 
 def with_a_batch(positions: Mapping[SourcePartition, int], bounds: Bounds) -> dict[SourcePartition, int]:
@@ -72,12 +74,12 @@ def with_a_batch(positions: Mapping[SourcePartition, int], bounds: Bounds) -> di
     return begins
 
 
-def warn_deleted(topic: str, partition: int, begin: int, end: int, offsets: int) -> None:
+def warn_deleted(at: TopicPartition, begin: int, end: int, offsets: int) -> None:
     """Log the deleted offsets of a partition, from `begin` until before `end`."""
     log.warning(
         "events were deleted before they were read",
-        topic=topic,
-        partition=partition,
+        topic=at[0],
+        partition=at[1],
         **{"from": begin},
         to=end,
         offsets=offsets,

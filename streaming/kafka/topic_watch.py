@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from streaming.errors import TopicReplaced
 from streaming.kafka.topics import Topics
@@ -14,9 +14,11 @@ class Watch:
     """Notice that a topic was deleted and created again. A thread calls `ends` now and then, the main thread `check`.
     All raise JobError."""
 
-    def __init__(self, topics: Topics, names: Sequence[str]) -> None:
+    def __init__(self, topics: Topics, names: Sequence[str], is_wanted: Callable[[str], bool] | None = None) -> None:
         self._topics = topics
         self._names = names
+        self._is_wanted = is_wanted
+        self.found: Sequence[str] = ()  # others that are wanted
         self._ids = topics.ids(names, ANSWER_S)
         self._replaced: str | None = None
 
@@ -27,9 +29,17 @@ class Watch:
 
     def look(self) -> None:
         """Ask which topics there are."""
-        for name, id in self._topics.ids(self._names, ANSWER_S).items():
+        if self._is_wanted is not None:
+            wanted = set(filter(self._is_wanted, self._topics.partitions()))
+            self.found = sorted(wanted.difference(self._names))
+        for name, id in self._topics.ids([*self._names, *self.found], ANSWER_S).items():
             if id != self._ids.setdefault(name, id):
                 self._replaced = name
+
+    def add(self, names: Iterable[str]) -> None:
+        """Watch these, too, which were found."""
+        self._names = [*self._names, *names]
+        self.found = [name for name in self.found if name not in self._names]
 
     def check(self) -> None:
         """Raises TopicReplaced."""

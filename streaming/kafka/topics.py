@@ -224,12 +224,12 @@ class Topics:
             futures = self._admin.list_offsets(latest, isolation_level=committed, request_timeout=timeout_s)
             return {(tp.topic, tp.partition): future.result(2 * timeout_s).offset for tp, future in futures.items()}
 
-    def firsts(self, name: str, partitions: Iterable[int], timeout_s: float) -> dict[int, int]:
-        """The first offset there is, by partition. Raises JobError."""
+    def firsts(self, partitions: Iterable[tuple[str, int]], timeout_s: float) -> dict[tuple[str, int], int]:
+        """The first offset there is, by topic and partition. Raises JobError."""
         with self._answering("where topics begin"):
-            earliest = {TopicPartition(name, partition): OffsetSpec.earliest() for partition in partitions}
+            earliest = {TopicPartition(*at): OffsetSpec.earliest() for at in partitions}
             futures = self._admin.list_offsets(earliest, request_timeout=timeout_s)
-            return {tp.partition: future.result(2 * timeout_s).offset for tp, future in futures.items()}
+            return {(tp.topic, tp.partition): future.result(2 * timeout_s).offset for tp, future in futures.items()}
 
     def counts(self, names: Iterable[str]) -> dict[str, int]:
         """The number of partitions of these topics, without a list of all; missing ones are left out. Raises

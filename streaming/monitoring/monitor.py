@@ -32,7 +32,8 @@ from streaming.monitoring.view import (
     SparkProgress,
     StateView,
 )
-from streaming.rows import EVENTS, Source, SourcePartition
+from streaming.rows import SUBSCRIPTIONS, SourcePartition
+from streaming.source_topics import SourceTopics
 from streaming.state.state import State
 
 log = logger("sluice.monitoring")
@@ -55,7 +56,7 @@ class Monitor(Observer):
     def __init__(
         self,
         about: About,
-        topics: Mapping[Source, str],
+        topics: SourceTopics,
         ask: Callable[[], Ends] | None = None,
         clock: Callable[[], float] = time.time,
         committed: Committed | None = None,
@@ -154,7 +155,7 @@ class Monitor(Observer):
             return
         if self._clock() - in_hand.since < EVERY_S:
             return
-        events = [at for at in self._broker.ends if at[0] == self._topics[EVENTS]]
+        events = [at for at in self._broker.ends if at[0] != self._topics.names[SUBSCRIPTIONS]]
         try:
             total = sum(self._committed(events).values())
         except JobError as error:
@@ -246,7 +247,7 @@ class Monitor(Observer):
         positions: Mapping[SourcePartition, int] = self._state.positions
         looked_at, read = self._state.looked_at, self._progress.ends
         lags = []
-        for source, topic in self._topics.items():
+        for source, topic in self._topics.names.items():
             for of, partition in sorted(at for at in ends if at[0] == topic):
                 at = source, partition
                 position = max(positions.get(at, 0), looked_at.get(at, 0), read.get((of, partition), 0))

@@ -13,7 +13,7 @@ from streaming.documents.records import OF_EVENTS
 from streaming.documents.trace_context import TRACED_EVENTS
 from streaming.latencies import STAGES, TOTAL, Latencies
 from streaming.monitoring.metrics import COUNTED
-from streaming.rows import EVENTS, AcceptedChange, DeadLetter, Published, ReadProgress, Refusal, Row
+from streaming.rows import AcceptedChange, DeadLetter, Published, ReadProgress, Refusal, Row, is_events
 
 LOGGED = ("prepare", "apply")  # stages; of the others `latencies` tell
 
@@ -86,7 +86,7 @@ class Report:
                 continue
             self.rows += row.records
             self.bytes += row.size_bytes
-            if row.source == EVENTS:
+            if is_events(row.source):
                 self.events += row.records
                 if row.timestamp_ms is not None:
                     self.waited_ms = max(self.waited_ms, self.start * 1000 - row.timestamp_ms)

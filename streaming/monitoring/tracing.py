@@ -31,10 +31,11 @@ class Traces(Observer):
     """`with Traces(...) as traces`; at the end it takes LAST_S to send the remaining traces.
 
     `batch` only records. A thread of OpenTelemetry sends every few seconds; its queue is bounded and drops the oldest.
-    The resource is the query: `service.instance.id` differs in each process.
+    `events` is None if events come from several topics. The resource is the query: `service.instance.id` differs in
+    each process.
     """
 
-    def __init__(self, endpoint: str, query: str, events: str, subscriptions: str) -> None:
+    def __init__(self, endpoint: str, query: str, events: str | None, subscriptions: str) -> None:
         self._query = query
         self._topics = (events, subscriptions)
         self._collector = _Collector(endpoint)
@@ -77,12 +78,12 @@ class Traces(Observer):
 
     def _facts(self, report: Report) -> dict[str, str | int | float]:
         rows = {"events": report.events, "subscriptions": report.rows - report.events}
-        read = [topic for topic, n in zip(self._topics, rows.values(), strict=True) if n]
+        topics = [topic for topic, n in zip(self._topics, rows.values(), strict=True) if n]
         return {
             **_operation("process", "process"),
             "messaging.batch.message_count": report.rows,
             "messaging.consumer.group.name": self._query,
-            **({"messaging.destination.name": read[0]} if len(read) == 1 else {}),  # all are of one, or there is none
+            **({"messaging.destination.name": topics[0]} if len(topics) == 1 and topics[0] else {}),
             "sluice.batch": report.number,
             "sluice.bytes": report.bytes,
             "sluice.waited_ms": report.waited_ms,

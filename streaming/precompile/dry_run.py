@@ -52,7 +52,7 @@ def match(state: State, settings: TaskSettings) -> None:
     here = replace(state, broadcast=_Kept, share=None, _handles={})
     unbounded = replace(settings, memory_mb=0)
     both = rows(2 * FEWEST_DOCUMENTS, FEW_EVENTS)
-    for each in (unbounded, replace(unbounded, codec="json")):
+    for each in (unbounded, unbounded.as_json()):
         for work in here.work(each):
             assert sum(batch.num_rows for batch in work(both.to_batches()))
     parts.forget()

@@ -35,9 +35,9 @@ class Owner:
     """A process that publishes for a query: alone, once it has claimed the committed offsets.
 
     To make one ends the transaction of every older one. `name` is unique to the process, or to those that a supervisor
-    starts one after the other; `partitions` are those whose offsets it will claim. With `again`, an earlier process of
-    that name has claimed them: if another has committed since, that one was replaced, and so is this one, and nothing
-    is opened. Raises Fenced, or another JobError.
+    starts one after the other; `partitions` are those whose offsets every owner claims. With `again`, an earlier
+    process of that name has claimed them: if another has committed since, that one was replaced, and so is this one,
+    and nothing is opened. Raises Fenced, or another JobError.
 
     The broker fences a producer if another of its id was opened, but also if it was suspended beyond the timeout of a
     transaction. The names at the offsets tell which it was.
@@ -60,6 +60,7 @@ class Owner:
         self.slots = 0
         self._client = client
         self._last: dict[TopicPartition, CommittedOffset] = {}  # what we committed last
+        self._deciding = partitions
         self._partitions: Sequence[TopicPartition] = ()  # where another may have committed
         self._starting = False  # what we committed last does not count yet
         # Tasks of that process may have left transactions open: who replaced it has committed all offsets before.
@@ -75,25 +76,24 @@ class Owner:
         return f"{self.name} {self.slots}"
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The committed offsets, which it claims; partitions without one are left out. There are none until a first
-        start has ended. Raises Fenced if another process has taken over, or ClaimFailed."""
+        """The committed offsets, which it claims. Partitions without one are left out, and so are those of a first
+        start that has not ended. Raises Fenced if another process has taken over, or ClaimFailed."""
         self._partitions = partitions
         noted = committed_offsets(self._client, self.query, partitions)
-        if any(is_starting(note) for _, note in noted.values()):
-            self._last, self._starting = _owned(noted), True
-            return {}
-        offsets = {at: offset for at, (offset, _) in noted.items()}
+        offsets = {at: offset for at, (offset, note) in noted.items() if not is_starting(note)}
         if not offsets:
+            self._last, self._starting = _owned(noted), bool(noted)
             return {}
         try:
             self.publish([], offsets)
         except Fenced as fenced:
-            if {owner for _, owner in self._committed(partitions).values()} != self._before:
+            if {owner for _, owner in self._committed(self._deciding).values()} != self._before:
                 raise
             raise ClaimFailed(
                 f"while this job took over, an older one with query.name = {self.query!r} or the broker ended its "
                 "transaction; start it again"
             ) from fenced
+        self._last = {**_owned(noted), **self._last}
         return offsets
 
     def claim(self, partitions: Iterable[TopicPartition]) -> None:
@@ -106,6 +106,11 @@ class Owner:
             except Aborted:
                 if attempt + 1 == CLAIMS:
                     raise
+
+    def keep(self) -> None:
+        """Commit all our last offsets again: brokers forget what was not committed for long, even while others of the
+        query are. Call while no slot has a transaction. Raises Fenced if another process has taken over."""
+        self.claim([*self._last])
 
     def fence_slots(
         self, partitions: Sequence[TopicPartition], least: int = 0

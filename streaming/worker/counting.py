@@ -34,15 +34,17 @@ def _delivery_counts(rows: pa.RecordBatch, matches: Matches) -> Iterator[Mapping
     timed = timestamp[row] != NO_TIMESTAMP
     delivered = np.unique(np.column_stack([row, SUBSCRIBERS.numbers(names)])[timed], axis=0)
     row, subscriber = delivered.T
-    keys = np.column_stack([np.asarray(rows["partition"])[row], timestamp[row] // 1000, subscriber])
+    places = [np.asarray(rows[name])[row] for name in ("source", "partition")]
+    keys = np.column_stack([*places, timestamp[row] // 1000, subscriber])
     distinct, counts = np.unique(keys, axis=0, return_counts=True)
-    ends = np.flatnonzero(np.any(distinct[1:, :2] != distinct[:-1, :2], axis=1)) + 1
+    ends = np.flatnonzero(np.any(distinct[1:, :3] != distinct[:-1, :3], axis=1)) + 1
     for some, n in zip(np.split(distinct, ends), np.split(counts, ends), strict=True):
         if len(some):
             yield {
                 "kind": RowKind.DELIVERY_COUNTS,
-                "partition": int(some[0, 0]),
-                "timestamp": int(some[0, 1]),
-                "subscribers": SUBSCRIBERS.names.at(some[:, 2]),
+                "source": int(some[0, 0]),
+                "partition": int(some[0, 1]),
+                "timestamp": int(some[0, 2]),
+                "subscribers": SUBSCRIBERS.names.at(some[:, 3]),
                 "counts": n.astype(np.int64).tobytes(),
             }

@@ -17,7 +17,15 @@ from streaming.publishing.connection.client import Client
 from streaming.reading import warm_up
 from streaming.reading.contract import Position
 from streaming.reading.fetcher import Fetcher
-from streaming.rows import EVENTS, SUBSCRIPTIONS, RowKind, Source, SourcePartition, by_source
+from streaming.rows import (
+    SUBSCRIPTIONS,
+    RowKind,
+    Source,
+    SourcePartition,
+    events_and_changes,
+    is_events,
+    of_events,
+)
 from streaming.worker.settings import TaskSettings
 
 MOST_BYTES = 32 << 20  # of the events of a transaction; a single answer of a broker may have more
@@ -27,8 +35,8 @@ LONGEST_PAUSE_S = 0.015
 
 @dataclass(frozen=True)
 class Epoch:
-    """The reading of one Spark job. Task i of n reads the partitions p of the events topic with p mod n = i. Task 0
-    also passes on the changes, after its last events.
+    """The reading of one Spark job. Task i of n reads every n-th partition of the events. Task 0 also passes on
+    the changes, after its last events.
 
     Without `ends` it ends after `seconds`, or earlier if there are changes, or if a task cannot publish. Every task
     fetches the changes too, to notice them. A bounded epoch reads the partitions of `ends` up to those offsets.
@@ -43,12 +51,12 @@ class Epoch:
     most_changes: int = 20_000
 
     def records(self, settings: TaskSettings, positions: Mapping[SourcePartition, int]) -> Iterator[pa.RecordBatch]:
-        """The records (rows.INPUT) from the positions on. Those of a batch are of one topic, and become a transaction.
+        """The records (rows.INPUT) from the positions on. A batch has events, which become a transaction, or changes.
 
         Raises JobError.
         """
         number = _task() % self.tasks
-        mine = {at: offset for at, offset in positions.items() if self._is_of(number, at)}
+        mine = self._of_task(number, positions)
         if not mine:
             return
         if self.ends is not None:
@@ -62,7 +70,7 @@ class Epoch:
             number, sources, fetcher = _task() % self.tasks, self._sources, _fetcher(*_address(settings))
             for at, (offset, *_) in fetcher.positions.items():
                 source, partition = sources[at[0]], at[1]
-                if source == EVENTS or number == 0:
+                if is_events(source) or number == 0:
                     end = fetcher.log_ends[at].last_stable if at in fetcher.log_ends else offset
                     where = {"source": source, "partition": partition, "offset": offset}
                     yield {"kind": RowKind.LOOKED, **where, "count": max(0, end - offset)}
@@ -71,10 +79,11 @@ class Epoch:
     def _sources(self) -> dict[str, Source]:
         return {topic: source for source, topic in self.topics.items()}
 
-    def _is_of(self, number: int, at: SourcePartition) -> bool:
-        if at[0] == SUBSCRIPTIONS:
-            return number == 0 or self.ends is None
-        return at[1] % self.tasks == number
+    def _of_task(self, number: int, positions: Mapping[SourcePartition, int]) -> dict[SourcePartition, int]:
+        mine = {at: offset for i, (at, offset) in enumerate(of_events(positions).items()) if i % self.tasks == number}
+        if number == 0 or self.ends is None:
+            mine |= {at: offset for at, offset in positions.items() if not is_events(at[0])}
+        return mine
 
     @contextmanager
     def _fetching(self, settings: TaskSettings, positions: Mapping[SourcePartition, int]) -> Iterator[Fetcher]:
@@ -96,7 +105,7 @@ class Epoch:
     def _bounded(self, fetcher: Fetcher) -> Iterator[pa.RecordBatch]:
         while not fetcher.is_done():
             read = fetcher.poll(LONGEST_POLL_S)
-            for rows in () if read is None else by_source(read.rows):
+            for rows in () if read is None else events_and_changes(read.rows):
                 yield from _pieces(rows, self.most_events)
 
     def _until_it_ends(self, fetcher: Fetcher, number: int) -> Iterator[pa.RecordBatch]:
@@ -110,8 +119,8 @@ class Epoch:
                 _sleep(min(due, until) - time.monotonic())
             now = time.monotonic()
             read = fetcher.poll(max(0.0, min(until, due if events.rows else until) - now))
-            for rows in () if read is None else by_source(read.rows):
-                (changes if rows["source"][0].as_py() == SUBSCRIPTIONS else events).add(rows)
+            for rows in () if read is None else events_and_changes(read.rows):
+                (events if is_events(rows["source"][0].as_py()) else changes).add(rows)
             if changes.rows:
                 until = min(until, began + self.changes_after_s)
             now = time.monotonic()
@@ -139,7 +148,7 @@ class Epoch:
 
 @dataclass
 class Gathered:
-    """Batches of one topic that wait to be passed on."""
+    """Batches of events, or of changes, that wait to be passed on."""
 
     rows: int = 0
     bytes: int = 0

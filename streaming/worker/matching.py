@@ -26,14 +26,15 @@ from streaming.index import packing
 from streaming.index.parts import PartHandle, forget_files, opened
 from streaming.progress import Progress, place, places
 from streaming.rows import (
-    EVENTS,
     OUTPUT,
     PACKED,
     PAUSED,
     SUBSCRIPTIONS,
     RowKind,
     SourcePartition,
-    by_source,
+    events_and_changes,
+    is_events,
+    sorted_by_topic,
 )
 from streaming.worker.compiling import ChangeRecords, CompiledChanges, Outcome, Paused, Withdrawn, compile_changes
 from streaming.worker.counting import DeliveryCounter
@@ -81,7 +82,7 @@ def _packed(rows: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:
 
 
 class MatchedRows(NamedTuple):
-    """Records of one topic and what matches them."""
+    """Events, or changes, and what matches them."""
 
     rows: pa.RecordBatch
     matches: Matches
@@ -132,23 +133,26 @@ class Work:
             parts=parts,
             removed=[gone for _, gone in self.parts],
             plan=plan,
-            decode=open_codec(self.settings.codec, self.settings.registry),
-            topic=self.settings.events,
+            topics={
+                source: (name, open_codec(codec, self.settings.registry))
+                for source, (name, codec) in self.settings.topics.items()
+            },
             false_positives=self.false_positives,
             max_event_bytes=self.settings.max_event_bytes,
         )
         for rows in self._rows(batches):
             taken = None if self.epoch is None else time.time()
-            if _source(rows) == EVENTS:
-                yield MatchedRows(rows, matching(rows), taken)
+            if is_events(_source(rows)):
+                events = sorted_by_topic(rows)
+                yield MatchedRows(events, matching(events), taken)
             elif not self.shard:
                 yield MatchedRows(rows, Matches.none(len(rows)), taken)
 
     def _rows(self, batches: Iterable[Any]) -> Iterator[pa.RecordBatch]:
-        """The new rows, those of each topic apart. If the task reads them itself, Spark's only start it."""
+        """The new rows, events and changes apart. If the task reads them itself, Spark's only start it."""
         if self.epoch is None:
             for batch in batches:
-                yield from by_source(batch.filter(self._fresh(batch)))
+                yield from events_and_changes(batch.filter(self._fresh(batch)))
             return
         for _ in batches:
             pass
@@ -232,6 +236,6 @@ def _outcomes(rows: pa.RecordBatch, compiled: CompiledChanges) -> Iterator[dict[
 
 
 def _source(rows: pa.RecordBatch) -> int:
-    """The source of rows that are of one."""
+    """The source of the first of these rows."""
     source: int = rows["source"][0].as_py()
     return source

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from streaming.publishing.contract import ProducerEpoch
+from streaming.rows import Source
+
+Share = tuple[Source, int, int, str]  # source, partition, second of event time, subscriber
 
 
 class Quota(NamedTuple):
@@ -14,7 +17,7 @@ class Quota(NamedTuple):
 
     most: int  # 0: no limit
     drop: bool  # what is beyond it; otherwise it becomes dead letters
-    left: Mapping[tuple[int, int, str], int]  # (partition, second, subscriber) -> deliveries, where it would get more
+    left: Mapping[Share, int]  # deliveries, where it would get more
 
 
 UNLIMITED = Quota(0, drop=False, left={})

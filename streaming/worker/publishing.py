@@ -20,7 +20,7 @@ from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted, RecordBatches, TopicPartition
 from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Committed, Slot
-from streaming.rows import EVENTS, SPARK_IS_RIGHT_FROM_MS, Published, RowKind
+from streaming.rows import SPARK_IS_RIGHT_FROM_MS, Published, RowKind
 from streaming.worker.events.matches import MATCHES_AT_ONCE, Matches
 from streaming.worker.publication import Publication
 from streaming.worker.settings import TaskSettings
@@ -142,8 +142,9 @@ class Task:
         yield from transaction.pieces(self._producer)
         published = self._published.counts()
         published.add(transaction.counts)
+        sources = {topic.name: source for source, topic in self.settings.topics.items()}
         for topic, partition in transaction.offsets:
-            text = note(self.publication.job, self.number, read.of[EVENTS, partition], published)
+            text = note(self.publication.job, self.number, read.of[sources[topic], partition], published)
             notes[topic, partition] = f"{self.publication.note} {text}"
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from streaming.codecs import RegistrySettings
 from streaming.publishing.delivery import DeliveryRule
+from streaming.rows import EVENTS, Source
+from streaming.source_topics import EventTopic
 
 
 @dataclass(frozen=True)
 class TaskSettings:
     """Tell tasks how to read, match and publish; the same in all batches."""
 
-    codec: str = "json"  # how events are written
+    topics: Mapping[Source, EventTopic] = field(default_factory=lambda: {EVENTS: EventTopic("")})  # of events
     registry: RegistrySettings | None = None  # for the codecs whose schemas are in one
     max_event_bytes: int = 1_000_000
     max_matches: int = 0  # of an event; 0: any number
@@ -21,8 +23,11 @@ class TaskSettings:
     bootstrap_servers: str = ""
     options: Mapping[str, str] = field(default_factory=dict)  # of Kafka's clients, under librdkafka's names
     query: str = ""  # also the group of the offsets
-    events: str = ""  # topic
     dead_letters: str = ""  # topic
     rule: DeliveryRule = field(default_factory=DeliveryRule)
     max_bytes: int = 1_000_000  # of a delivery
     partitions: int = 1  # of a delivery topic, unless the publication says otherwise
+
+    def as_json(self) -> TaskSettings:
+        """These settings for events in JSON."""
+        return replace(self, topics={source: topic._replace(codec="json") for source, topic in self.topics.items()})

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from matchers.contract.tables import Int64, offsets_of
 from matchers.index.texts import Texts
-from streaming.rows import INPUT, by_source
+from streaming.rows import INPUT, events_and_changes
 from streaming.worker.buffers import bytes_of
 from streaming.worker.events.matches import MATCHES_AT_ONCE, Matched, Matches
 
@@ -71,20 +71,20 @@ def _shipped(rows: pa.RecordBatch, matches: Matches, begin: int, shard: int) -> 
 
 
 def united(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Matches]]:
-    """Records of one topic (INPUT) and what matches them, again and again, from the sorted rows of all shards."""
+    """Events or changes (INPUT) and what matches them, again and again, from the sorted rows of all shards."""
     held = SHIPPED.empty_table()
     for batch in batches:
         rows = pa.concat_tables([held, pa.Table.from_batches([batch])]).combine_chunks()
         begins = np.flatnonzero(np.asarray(rows["shard"]) == 0)
         cut = int(begins[-1]) if len(begins) else 0  # more rows of the last record may follow
         held = rows[cut:]
-        yield from _by_topic(rows[:cut])
-    yield from _by_topic(held)
+        yield from _of_kinds(rows[:cut])
+    yield from _of_kinds(held)
 
 
-def _by_topic(rows: pa.Table) -> Iterator[tuple[pa.RecordBatch, Matches]]:
+def _of_kinds(rows: pa.Table) -> Iterator[tuple[pa.RecordBatch, Matches]]:
     for batch in rows.to_batches():
-        yield from map(_united, by_source(batch))
+        yield from map(_united, events_and_changes(batch))
 
 
 def _united(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Matches]:

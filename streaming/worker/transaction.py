@@ -24,15 +24,15 @@ from streaming.publishing.contract import ProducerEpoch, RecordBatches, TopicPar
 from streaming.publishing.encode import record_batches
 from streaming.publishing.encode.columns import event_columns, offsets_behind
 from streaming.publishing.encode.grouping import group
-from streaming.publishing.encode.headers import event_headers
+from streaming.publishing.encode.headers import headers_by_topic
 from streaming.publishing.encode.interner import Interner
 from streaming.publishing.encode.partitioner import partition_of, partitions_of
 from streaming.publishing.encode.record_batches import Format, events_keys, subscribers_keys
 from streaming.publishing.slot import Committed
-from streaming.rows import CommitTimes, Published, consumer_records
+from streaming.rows import CommitTimes, Published, consumer_records, topic_runs
 from streaming.worker.events.matches import Matches
 from streaming.worker.executor import executor
-from streaming.worker.publication import Publication
+from streaming.worker.publication import Publication, Share
 from streaming.worker.settings import TaskSettings
 
 SUBSCRIBERS = Interner()  # of this process
@@ -49,10 +49,11 @@ class MatchedBatch:
     rows: pa.RecordBatch
     matches: Matches
     # Of `Quota.left`, what is left to the task.
-    left: dict[tuple[int, int, str], int]
+    left: dict[Share, int]
 
     def __post_init__(self) -> None:
         self.columns = event_columns(self.rows)
+        self.topics = [(self.settings.topics[source].name, begin, end) for source, begin, end in topic_runs(self.rows)]
 
     def trace_contexts(self, rows: Sequence[int]) -> Iterator[Mapping[str, str]]:
         """The trace contexts of these rows that have any."""
@@ -85,10 +86,10 @@ class Transaction:
         batch, settings = self.batch, self.batch.settings
         rows, subscribers, ids = batch.matches.between(self.begin, self.end)
         self._deliveries = group(rows, SUBSCRIBERS.numbers(subscribers), ids, len(batch.rows))
-        self._headers = event_headers(
+        self._headers = headers_by_topic(
             batch.columns,
             self._deliveries.event,
-            settings.events,
+            batch.topics,
             batch.publication.version,
             false_positives=batch.false_positives,
         )
@@ -104,9 +105,13 @@ class Transaction:
 
     @cached_property
     def offsets(self) -> Mapping[TopicPartition, int]:
-        columns, rows = self.batch.columns, slice(self.begin, self.end)
-        behind = offsets_behind(columns.partition[rows], columns.offset[rows])
-        return {(self.batch.settings.events, p): offset for p, offset in behind.items()}
+        columns = self.batch.columns
+        offsets: dict[TopicPartition, int] = {}
+        for topic, begin, end in self.batch.topics:
+            rows = slice(max(begin, self.begin), min(end, self.end))
+            behind = offsets_behind(columns.partition[rows], columns.offset[rows])
+            offsets |= {(topic, partition): offset for partition, offset in behind.items()}
+        return offsets
 
     def compose(self, refused: Mapping[str, str]) -> set[str]:
         """Decide where each delivery goes; returns topics that are missing, or have fewer partitions than the driver
@@ -204,12 +209,13 @@ class Transaction:
         over = np.zeros(len(deliveries.event), bool)
         if not left:
             return over
-        limited = {subscriber for _, _, subscriber in left}
+        limited = {subscriber for _, _, _, subscriber in left}
+        source = np.asarray(self.batch.rows["source"])
         of_limited = np.array([name in limited for name in self._names], bool)[self._of]
         for delivery in np.flatnonzero(of_limited).tolist():
             event, name = deliveries.event[delivery], self._names[self._of[delivery]]
             timestamp = int(columns.timestamp[event])
-            at = int(columns.partition[event]), timestamp // 1000, name
+            at = int(source[event]), int(columns.partition[event]), timestamp // 1000, name
             if at in left and timestamp != records.NO_TIMESTAMP:
                 over[delivery] = left[at] == 0
                 left[at] -= not over[delivery]
@@ -254,5 +260,6 @@ class Transaction:
         self.dead_letters[reason] += 1
         settings = self.batch.settings
         (record,) = consumer_records(self.batch.rows[row : row + 1])
-        origin = Origin(settings.events, record.partition, record.offset, record.timestamp_ms)
+        (topic,) = (topic for topic, begin, end in self.batch.topics if begin <= row < end)
+        origin = Origin(topic, record.partition, record.offset, record.timestamp_ms)
         return records.dead_letter(settings.dead_letters, record, origin, reason, detail, **about)

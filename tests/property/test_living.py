@@ -47,7 +47,7 @@ class Sink(World):
         return self.records_written
 
     def publish(self, records: Iterable[Record], offsets: Offsets, *, starting: bool = False) -> tuple[float, float]:
-        sources = {NAMES.events: EVENTS, NAMES.subscriptions: SUBSCRIPTIONS}
+        sources = NAMES.sources.sources
         self.records_written += records
         positions = {(sources[topic], partition): offset for (topic, partition), offset in offsets.items()}
         self.committed |= {} if starting else positions

@@ -10,9 +10,9 @@ from matchers.index.snapshot import Snapshot
 from streaming.index import notes
 from streaming.rows import AcceptedChange, DeliveryCounts, Refusal, Row
 from streaming.state.state import registered
-from streaming.worker.publication import Quota
+from streaming.worker.publication import Quota, Share
 
-Wants = Counter[tuple[int, int, str]]  # deliveries by partition, second and subscriber
+Wants = Counter[Share]  # deliveries
 
 REMEMBERED_S = 120  # those that were counted in last: late events count with those of their own second
 
@@ -84,19 +84,20 @@ class DeliveryQuota:
 
     def of(self, wanted: Wants) -> Quota:
         """The quota for a batch from which subscribers would get these deliveries; they are not counted yet."""
-        left: dict[tuple[int, int, str], int] = {}
+        left: dict[Share, int] = {}
         before: Counter[tuple[int, str]] = Counter()  # of lower partitions
-        for (partition, second, subscriber), n in sorted(wanted.items()):
+        for share, n in sorted(wanted.items()):
+            _, _, second, subscriber = share
             counted = self._count[second][subscriber] if second in self._count else 0
             may = max(0, self.most - counted - before[second, subscriber])
             before[second, subscriber] += n
             if may < n:
-                left[partition, second, subscriber] = may
+                left[share] = may
         return Quota(self.most, self.drop, left)
 
     def count(self, wanted: Wants) -> None:
         """Count what was published, or would have been without the limit."""
-        for (_, second, subscriber), n in wanted.items():
+        for (_, _, second, subscriber), n in wanted.items():
             counts = self._count.pop(second, None) or Counter()
             counts[subscriber] += n
             self._count[second] = counts  # the last of them now
@@ -110,5 +111,5 @@ def wants(rows: Iterable[Row]) -> Wants:
     for row in rows:
         if isinstance(row, DeliveryCounts):
             for subscriber, n in zip(row.subscribers, row.counts.tolist(), strict=True):
-                counts[row.partition, row.second, subscriber] += n
+                counts[row.source, row.partition, row.second, subscriber] += n
     return counts

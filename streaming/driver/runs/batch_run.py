@@ -26,7 +26,6 @@ from streaming.log import logger
 from streaming.monitoring.reporting import Report
 from streaming.publishing.contract import TopicPartition
 from streaming.rows import (
-    EVENTS,
     PACKED,
     ConsumerRecord,
     DeadLetter,
@@ -37,6 +36,7 @@ from streaming.rows import (
     Row,
     SlotReport,
     Source,
+    is_events,
     unpacked,
 )
 from streaming.worker.epoch import Epoch
@@ -161,14 +161,15 @@ class BatchRun(ABC, Generic[Batch]):
             if isinstance(row, Published):
                 self.report.add_task(row)
                 self.pipeline.state.seen = self.pipeline.state.seen.plus(row.met, row.attributes, row.batches)
-        reached = {(self.pipeline.names.events, row.partition): row.offset + 1 for row in _progress_of_events(rows)}
+        positions = {(row.source, row.partition): row.offset + 1 for row in _progress_of_events(rows)}
+        reached = self.pipeline.names.by_topic(positions)
         self.pipeline.slots.committed(reached)
         self.pipeline.reached(reached)
         return {topic for report in reports for topic in report.missing}
 
     def _looked_at(self, rows: Sequence[Row]) -> None:
         looked = {(row.source, row.partition): row.offset for row in rows if isinstance(row, LookedAt)}
-        self.report.behind = sum(row.behind for row in rows if isinstance(row, LookedAt) and row.source == EVENTS)
+        self.report.behind = sum(row.behind for row in rows if isinstance(row, LookedAt) and is_events(row.source))
         if looked:
             self.pipeline.state.looked_at = {**self.pipeline.state.looked_at, **looked}  # as in `Pipeline.reached`
 
@@ -231,8 +232,8 @@ class BatchRun(ABC, Generic[Batch]):
         detail = f"no worker survives it ({reason})"
         rows: list[Row] = []
         for source, record in self.records(batch):
-            if source == EVENTS:
-                rows.append(DeadLetter(record, records.POISON_EVENT, detail))
+            if is_events(source):
+                rows.append(DeadLetter(source, record, records.POISON_EVENT, detail))
             else:
                 rows.append(Refusal(record, record.key.decode(errors="replace") if record.key else None, detail))
             rows.append(
@@ -272,4 +273,4 @@ def answers(batch: DataFrame, works: Sequence[Work], n: int) -> DataFrame:
 
 
 def _progress_of_events(rows: Iterable[Row]) -> list[ReadProgress]:
-    return [row for row in rows if isinstance(row, ReadProgress) and row.source == EVENTS]
+    return [row for row in rows if isinstance(row, ReadProgress) and is_events(row.source)]

@@ -22,7 +22,8 @@ from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import TopicPartition
 from streaming.reading.contract import Position
 from streaming.reading.fetcher import Fetcher
-from streaming.rows import EVENTS, PACKED, ConsumerRecord, Row, Source, SourcePartition, consumer_records
+from streaming.rows import PACKED, ConsumerRecord, Row, Source, SourcePartition, consumer_records, of_events
+from streaming.source_topics import SourceTopics
 from streaming.worker.epoch import Epoch
 from streaming.worker.matching import Work
 
@@ -43,7 +44,7 @@ class EpochReading:
     """The topics that epochs read, and the limits of an epoch."""
 
     spark: SparkSession
-    topics: Mapping[Source, str]
+    topics: SourceTopics
     client: Callable[[], Client]  # a new one, for the driver's own fetchers
     most_events: int  # of a transaction, and of a bounded epoch
     most_changes: int
@@ -70,7 +71,7 @@ class EpochRun(BatchRun[EpochPlan]):
         return self.isolation().pieces(batch, self.pipeline.careful and batch.ends is not None)
 
     def tasks(self, batch: EpochPlan) -> int:
-        partitions = sum(source == EVENTS for source, _ in self.pipeline.state.positions)
+        partitions = len(of_events(self.pipeline.state.positions))
         return self.reading.task_count.of(self.pipeline.last, min(self.pipeline.tasks, partitions))
 
     def job(self, batch: EpochPlan, works: Sequence[Work], n: int) -> Callable[[], pa.Table]:
@@ -86,7 +87,7 @@ class EpochRun(BatchRun[EpochPlan]):
         most = min(self.reading.most_events, max(MOST_EVENTS, EVENTS_PER_PARTITION * written))
         return Epoch(
             tasks=n,
-            topics=self.reading.topics,
+            topics=self.reading.topics.names,
             ends=batch.ends,
             seconds=batch.seconds,
             most_events=sources.events_per_batch(most, pipeline.state),
@@ -95,10 +96,10 @@ class EpochRun(BatchRun[EpochPlan]):
 
     def events(self, batch: EpochPlan) -> EpochPlan:
         assert batch.ends is not None, "what is counted before it is published has an end"
-        return batch._replace(ends={at: end for at, end in batch.ends.items() if at[0] == EVENTS})
+        return batch._replace(ends=of_events(batch.ends))
 
     def partitions(self) -> Iterable[TopicPartition]:
-        return [(self.reading.topics[source], p) for source, p in self.pipeline.state.positions]
+        return [*self.pipeline.names.by_topic(self.pipeline.state.positions)]
 
     def places(self, batch: EpochPlan) -> Int64:
         """The places of the records; an open epoch has those of the next MOST_ISOLATED offsets per partition."""
@@ -111,22 +112,22 @@ class EpochRun(BatchRun[EpochPlan]):
         return found[np.lexsort(found.T[::-1])]
 
     def only(self, batch: EpochPlan, places: Int64) -> EpochPlan:
-        return batch._replace(ends={(Source(source), p): last + 1 for source, p, _, last in ranges(places)})
+        return batch._replace(ends={(source, p): last + 1 for source, p, _, last in ranges(places)})
 
     def records(self, batch: EpochPlan) -> Iterator[tuple[Source, ConsumerRecord]]:
         for rows in self._read(batch):
-            yield from zip(map(Source, rows["source"].to_pylist()), consumer_records(rows), strict=True)
+            yield from zip(rows["source"].to_pylist(), consumer_records(rows), strict=True)
 
     def _read(self, batch: EpochPlan) -> Iterator[pa.RecordBatch]:
         """The records, read by the driver."""
-        positions, topics = self.pipeline.state.positions, self.reading.topics
+        positions, topics = self.pipeline.state.positions, self.reading.topics.names
         ends = batch.ends
         if ends is None:
             ends = {at: position + MOST_ISOLATED for at, position in positions.items()}
         begins = {at: positions.get(at, 0) for at, end in ends.items() if positions.get(at, 0) < end}
         fetcher = Fetcher(
             self.reading.client(),
-            {topic: source for source, topic in topics.items()},
+            self.reading.topics.sources,
             {(topics[source], p): Position(offset) for (source, p), offset in begins.items()},
             ends={(topics[source], p): ends[source, p] for source, p in begins},
         )

@@ -22,8 +22,8 @@ from streaming.driver.runs.epoch_run import EpochPlan, EpochReading, EpochRun
 from streaming.log import logger
 from streaming.publishing.contract import TopicPartition
 from streaming.rows import (
-    EVENTS,
     SPARK_IS_RIGHT_FROM_MS,
+    SUBSCRIPTIONS,
     ConsumerRecord,
     MisreadTimes,
     Row,
@@ -86,10 +86,10 @@ class SourceRun(BatchRun[DataFrame]):
         return None
 
     def events(self, batch: DataFrame) -> DataFrame:
-        return batch.filter(f"source = {EVENTS:d}")
+        return batch.filter(f"source < {SUBSCRIPTIONS}")
 
     def partitions(self) -> Iterable[TopicPartition]:
-        return [(self.reading.topics[source], p) for source, p in self.planned(self.number)]
+        return [*self.pipeline.names.by_topic(self.planned(self.number))]
 
     def places(self, batch: DataFrame) -> Int64:
         size = reduce(lambda a, b: a + b, (f.coalesce(f.length(name), f.lit(0)) for name in ("key", "value")))
@@ -116,7 +116,7 @@ class SourceRun(BatchRun[DataFrame]):
             for source, record in zip(table["source"].to_pylist(), consumer_records(table), strict=True):
                 if record.timestamp_ms < SPARK_IS_RIGHT_FROM_MS:
                     raise Misread(OF_ANOTHER_CALENDAR)
-                yield Source(source), record
+                yield source, record
 
     def took(self, rows: Sequence[Row]) -> set[str]:
         missing = super().took(rows)

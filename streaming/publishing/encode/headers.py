@@ -9,6 +9,7 @@ the match. Those that are alike for all events are made beforehand, as pieces:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -70,7 +71,31 @@ def event_headers(
     return EventHeaders(*_write(events, numbers(deliveries_of), pieces))
 
 
-@lru_cache(maxsize=16)
+def headers_by_topic(
+    events: EventColumns,
+    deliveries_of: Int64,
+    topics: Sequence[tuple[str, int, int]],
+    version: int | None = None,
+    replay: str | None = None,
+    false_positives: float = 0.0,
+) -> EventHeaders:
+    """`event_headers` of events of several topics: those in begin .. end are of the first, and so on."""
+    if len(topics) == 1:
+        return event_headers(events, deliveries_of, topics[0][0], version, replay, false_positives)
+    n, size = len(events.offset), 0
+    data = [np.empty(0, np.uint8)]
+    columns = np.zeros((4, n), np.int64)
+    for topic, begin, end in topics:
+        first, last = np.searchsorted(deliveries_of, (begin, end))
+        made = event_headers(events, deliveries_of[first:last], topic, version, replay, false_positives)
+        columns[:, begin:end] = [column[begin:end] for column in made[1:]]
+        columns[:2, begin:end] += size
+        data.append(made.data)
+        size += len(made.data)
+    return EventHeaders(np.concatenate(data), *columns)
+
+
+@lru_cache(maxsize=256)
 def _pieces(topic: str, version: int | None, replay: str | None, false_positives: float) -> Pieces:
     made = records.event_headers((), records.Origin(topic, 0, 0, 0), version, replay, false_positives)
     names = [name for name, _ in made[:_N_MADE]]

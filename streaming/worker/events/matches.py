@@ -17,6 +17,7 @@ from streaming.codecs import Decode
 from streaming.documents import records
 from streaming.index import notes
 from streaming.index.notes import NEVER
+from streaming.rows import Source, topic_runs
 from streaming.worker.events.reading import read_events
 
 MATCHES_AT_ONCE = 200_000  # in a transaction, or in an Arrow batch, unless they are of one event
@@ -49,6 +50,18 @@ class Matches(NamedTuple):
     ) -> Matches:
         every = np.concatenate([np.empty(0, np.int64), *(part.row for part in parts)])
         return cls(dead, parts, np.bincount(every, minlength=len(attributes)), attributes, at_once)
+
+    @classmethod
+    def joined(cls, batches: Sequence[Matches]) -> Matches:
+        """The matches of several batches, of which the rows follow each other."""
+        begins = np.cumsum([0, *(len(batch.total) for batch in batches)]).tolist()
+        dead: dict[int, tuple[str, str]] = {}
+        parts: list[Matched] = []
+        for batch, begin in zip(batches, begins, strict=False):
+            dead |= {row + begin: reason for row, reason in batch.dead.items()}
+            parts += (part._replace(row=part.row + begin) for part in batch.parts)
+        columns = zip(*((batch.total, batch.attributes, batch.at_once) for batch in batches), strict=True)
+        return cls(dead, parts, *map(np.concatenate, columns))
 
     @classmethod
     def none(cls, rows: int) -> Matches:
@@ -95,12 +108,16 @@ class EventMatching:
     parts: Sequence[Part]
     removed: Sequence[Int32]  # positions of each part
     plan: FieldPlan
-    decode: Decode
-    topic: str
+    topics: Mapping[Source, tuple[str, Decode]]  # the name of each, and how its events are decoded
     false_positives: float
     max_event_bytes: int
 
     def __call__(self, rows: pa.RecordBatch) -> Matches:
+        """The matches of events; those of a topic had better follow each other."""
+        of_topics = [self._of_topic(rows[begin:end], *self.topics[source]) for source, begin, end in topic_runs(rows)]
+        return of_topics[0] if len(of_topics) == 1 else Matches.joined(of_topics)
+
+    def _of_topic(self, rows: pa.RecordBatch, topic: str, decode: Decode) -> Matches:
         length = pc.fill_null(pc.binary_length(rows["value"]), 0)
         oversize = np.flatnonzero(np.asarray(length) > self.max_event_bytes).tolist()
         if oversize:
@@ -110,7 +127,7 @@ class EventMatching:
             )
         else:
             held = rows
-        reading = read_events(held, self.plan.fields, self.decode, self.topic)
+        reading = read_events(held, self.plan.fields, decode, topic)
         dead = {row: (records.UNDECODABLE_EVENT, reason) for row, reason in reading.undecodable.items()}
         for row in oversize:
             detail = f"{length[row].as_py()} bytes; events.max_bytes is {self.max_event_bytes}"

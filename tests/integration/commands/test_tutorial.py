@@ -37,11 +37,15 @@ class Shell:
     port: int  # of the broker, in place of 9092
     directory: Path
     jobs: dict[int, tuple[subprocess.Popen[bytes], Path]] = field(default_factory=dict)  # by number, as in %1
+    exported: dict[str, str] = field(default_factory=dict)
     last: str = ""  # what came out
 
     def run(self, step: Step) -> None:
         said = [line.replace("9092", str(self.port)) for line in step.said]
         step = Step(self._command(step.command), step.remark, said)
+        if exported := re.fullmatch(r"export (\w+)=(\S+)", step.command):
+            self.exported[exported[1]] = exported[2]
+            return
         if re.match(r"make |source |rm -rf checkpoint$", step.command):
             return  # done already, or done by the end of the test; that make knows it is another test's
         if killed := re.fullmatch(r"kill %(\d)", step.command):
@@ -97,7 +101,7 @@ class Shell:
             "SLUICE_QUERY__CHECKPOINT": str(self.directory / "checkpoint"),
             "COLUMNS": "120",
         }
-        return {**os.environ, **own}
+        return {**os.environ, **own, **self.exported}
 
     def _until(self, holds: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_S

@@ -63,8 +63,8 @@ class Frame:
 
     def filter(self, condition: str) -> Frame:
         """By their topic."""
-        source = int(condition.removeprefix("source = "))
-        kept = {at: rows if at[0] == source else [] for at, rows in self._partitions.items()}
+        end = int(condition.removeprefix("source < "))
+        kept = {at: rows if at[0] < end else [] for at, rows in self._partitions.items()}
         return Frame(kept, self._order, self._most, self._run)
 
     def only(self, places: Any) -> Frame:

@@ -40,6 +40,7 @@ from streaming.rows import (
     SourcePartition,
     unpacked,
 )
+from streaming.source_topics import SourceTopics
 from streaming.state.state import State
 from streaming.worker import epoch, publishing
 from streaming.worker.compiling import ChangeRecords
@@ -47,9 +48,13 @@ from streaming.worker.publication import UNLIMITED, Publication, Quota
 from streaming.worker.settings import TaskSettings
 from tests.support.doubles.spark_double import Frame, WithoutSpark, traceback_of
 
-NAMES = TopicNames("events", "subs", "status", "dead", lambda s: f"to.{s}")
+NAMES = TopicNames(SourceTopics("subs", ["events"]), "status", "dead", lambda s: f"to.{s}")
 SETTINGS = TaskSettings(
-    query="q", events=NAMES.events, dead_letters=NAMES.dead_letters, rule=DeliveryRule("to."), max_bytes=1_000
+    query="q",
+    topics=NAMES.sources.events,
+    dead_letters=NAMES.dead_letters,
+    rule=DeliveryRule("to."),
+    max_bytes=1_000,
 )
 PUBLICATION = Publication(note="", producers=(), version=0, job=0, began=0.0)
 Result = TypeVar("Result")
@@ -161,7 +166,8 @@ class Slots:
 
     def settle(self, own: Iterable[TopicPartition], read: Iterable[TopicPartition]) -> tuple[Offsets, list[Row]]:
         self._producers = [producer._replace(epoch=self._epochs.get(producer.id, 0)) for producer in self._producers]
-        notes = ((at[1], self._offsets[at], of_task(text)) for at, text in self._notes.items())
+        sources = NAMES.sources.sources
+        notes = (((sources[at[0]], at[1]), self._offsets[at], of_task(text)) for at, text in self._notes.items())
         return self._offsets, noted(notes, self._job)
 
     # For tasks

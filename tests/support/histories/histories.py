@@ -155,7 +155,7 @@ class Ledger:
         """Committed offsets may have changed, by a transaction of this process."""
         names, before = self.world.names, self.world.committed
         found = self.broker.committed(self.world.group)
-        after = {(s, p): found[names.source(s), p] for s, p in self.world.topics if (names.source(s), p) in found}
+        after = names.by_source(found)
         assert owner.opened >= self.replaced, "it was replaced and commits"
         self.commits.append(owner)
         assert all(after.get(at, -1) >= offset for at, offset in before.items()), "committed offsets went back"

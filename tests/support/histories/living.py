@@ -182,7 +182,7 @@ class Job:
             self.state,
             replace(
                 stage.SETTINGS,
-                events=names.events,
+                topics=names.sources.events,
                 dead_letters=names.dead_letters,
                 rule=DeliveryRule(names.delivery_topic("")),
             ),

@@ -20,6 +20,7 @@ from streaming.index import packing
 from streaming.kafka.outputs import OutputTopics
 from streaming.publishing.connection.client import Client
 from streaming.publishing.ownership import Owner
+from streaming.source_topics import SourceTopics
 from tests.support.doubles.stage import NAMES, AtOnce, SlotsOn
 from tests.support.histories.histories import Fault, Ledger
 from tests.support.histories.living import Crash, Job
@@ -89,8 +90,7 @@ class SinkHistory(Ledger):
     ) -> None:
         names = replace(
             NAMES,
-            events=f"{prefix}events",
-            subscriptions=f"{prefix}subs",
+            sources=SourceTopics(f"{prefix}subs", [f"{prefix}events"]),
             statuses=f"{prefix}status",
             dead_letters=f"{prefix}dead",
             delivery_topic=lambda subscriber: f"{prefix}to.{subscriber}",
@@ -218,12 +218,12 @@ class SinkHistory(Ledger):
 
     def _start(self, one: Running) -> None:
         names = self.world.names
-        places = [(names.source(source), p) for source, p in self.world.topics]
+        places = [*names.by_topic(dict.fromkeys(self.world.topics, 0))]
         client = Client(getattr(self.broker, "bootstrap_servers", ""), self.options)
         self.clients.append(client)  # it stays open: the process may be one that sleeps
         owner = Owner(client, self.world.group, uuid.uuid4().hex, places)
         found = owner.committed(places)
-        committed = {(s, p): found[names.source(s), p] for s, p in self.world.topics if (names.source(s), p) in found}
+        committed = names.by_source(found)
         outputs = OutputTopics(self.broker, 1, 1, self.create)
         slots = SlotsOn(owner, broker=self.broker)
         job = Job(self.world, self.empty, one.directory, committed, owner, outputs, slots, AtOnce())

@@ -30,7 +30,7 @@ from streaming.monitoring import reporting
 from streaming.publishing.connection.client import Client
 from streaming.publishing.encode import record_batches
 from streaming.publishing.ownership import Owner
-from streaming.rows import EVENTS, Source, SourcePartition, of_source
+from streaming.rows import EVENTS, SourcePartition, of_source
 from streaming.state.first_load import Slice
 from streaming.state.restore import Restored
 from streaming.state.store import Store
@@ -116,7 +116,7 @@ class SlotHistory(Ledger):
         self.settings = Settings(
             query=Query(name="job"),
             kafka=Kafka(client={"compression.type": "none"}),
-            events=Events(topic=NAMES.events),
+            events=Events(topic=NAMES.sources.names[EVENTS]),
             subscriptions=Subscriptions(topic=NAMES.subscriptions, status_topic=NAMES.statuses),
             deliveries=Deliveries(prefix="to.", create_topics=create),
             dead_letters=DeadLetters(topic=NAMES.dead_letters),
@@ -238,9 +238,8 @@ class SlotHistory(Ledger):
 
     def _reading(self, most_events: int, most_changes: int) -> EpochReading:
         spark: Any = EpochSession(self._stage)
-        names = {source: self.world.names.source(source) for source in Source}
         client: Any = None
-        return EpochReading(spark, names, client, most_events, most_changes)
+        return EpochReading(spark, self.world.names.sources, client, most_events, most_changes)
 
     def _all_counted(self, pipeline: Pipeline) -> Callable[[], None]:
         """A check, for after the next batch, that each event that it has passed is in its report, whatever died."""
@@ -343,10 +342,10 @@ class SlotHistory(Ledger):
     def _start(self, one: Driver, cores: int) -> None:
         settings, world = self.settings, self.world
         topics: Any = _Topics(self)
-        places = [(world.names.source(source), p) for source, p in world.topics]
+        places = [(world.names.sources.names[source], p) for source, p in world.topics]
         client = Client("", settings.kafka.client)
         owner = Owner(client, "job", one.lineage, places, again=one.owns)
-        slots = Slots(owner, places)
+        slots = Slots(owner, places, world.names.sources)
         slots.fence_all(1)
         restored, *_ = assembly.restored(settings, world.names, self.empty, topics, owner, Store(one.directory))
         if not restored.first_start:  # then it has claimed what was committed
@@ -546,9 +545,10 @@ class _Topics:
 
     def offsets(self, name: str) -> list[tuple[int, int, int]]:
         world = self._history.world
-        return [(p, 0, len(log)) for (s, p), log in sorted(world.topics.items()) if world.names.source(s) == name]
+        source = world.names.sources.sources[name]
+        return [(p, 0, len(log)) for (s, p), log in sorted(world.topics.items()) if s == source]
 
-    def firsts(self, name: str, partitions: Any, timeout_s: float) -> Mapping[int, int]:
+    def firsts(self, partitions: Any, timeout_s: float) -> Mapping[tuple[str, int], int]:
         return dict.fromkeys(partitions, 0)
 
 

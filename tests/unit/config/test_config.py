@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -232,3 +233,41 @@ def test_secrets_are_not_shown() -> None:
         with pytest.raises(ConfigError) as error:
             load(flags={name: {"hunter2": 1}})
         assert "hunter2" not in str(error.value)
+
+
+def test_several_topics_of_events_take_the_place_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = '[events]\ntopics = ["orders", "trades.eu"]\n[events.codecs]\n"trades.eu" = "cloudevents"\n'
+    events = load(write(tmp_path, text)).events
+    assert events.names == ("orders", "trades.eu")
+    assert [events.codec_of(topic) for topic in events.names] == ["json", "cloudevents"]
+    assert load().events.names == ("events",)
+    monkeypatch.setenv("SLUICE_EVENTS__TOPICS", "a, b")
+    assert load().events.names == ("a", "b")
+    assert load(flags={"events.topics": "c,d"}).events.names == ("c", "d")
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ({"events.topic": "a", "events.topics": ["b"]}, "events.topic = 'a': events.topics = .* takes its place"),
+        (
+            {"events.topic": "a", "events.topic_pattern": "b.*"},
+            "events.topic = 'a': events.topic_pattern = .* takes",
+        ),
+        ({"events.topics": ["a"], "events.topic_pattern": "b"}, "events.topics = .* events.topic_pattern = 'b' takes"),
+        ({"events.topic_pattern": "a("}, "events.topic_pattern = 'a.': .* is no regular expression"),
+        ({"events.topic_pattern": "a.*", "events.codecs": {"b": "json"}}, "events.topic_pattern does not match it"),
+        ({"events.topics": ["a", "b", "a"]}, "events.topics = 'a': is the topic of events.topics too"),
+        ({"events.topics": ["a.b", "a_b"]}, "differs from it in dots and underscores only"),
+        ({"events.topics": ["a", "subscriptions"]}, "subscriptions.topic = .* is the topic of events.topics too"),
+        ({"events.topics": ["a", "deliveries.b"]}, "begins with deliveries.prefix"),
+        (
+            {"events.topics": ["orders"], "events.codecs": {"order": "avro"}},
+            "no topic of events; did you mean 'orders'",
+        ),
+        ({"events.topic": "a", "events.codecs": {"a": "avro"}}, "events.codecs.a = 'avro' needs a schema registry"),
+    ],
+)
+def test_topics_of_events_that_contradict_other_settings_are_refused(flags: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        load(flags=flags)

@@ -17,6 +17,7 @@ from streaming.documents.subscriptions import SUBSCRIBER, Refused, read_document
 from streaming.kafka import layout
 from streaming.publishing.delivery import DeliveryRule
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Refusal
+from streaming.source_topics import EventTopic
 from streaming.state.state import State
 from tests.support.doubles import stage
 
@@ -38,7 +39,7 @@ def test_a_pickle_runs_nothing_wherever_it_is(codec: str, protocol: int, tmp_pat
     assert ran.exists()  # it would
     ran.unlink()
     state = State(Snapshot(), stage.Value, {(EVENTS, 0): 0})
-    settings = replace(stage.SETTINGS, codec=codec)
+    settings = replace(stage.SETTINGS, topics={EVENTS: EventTopic("events", codec)})
     stage.apply(state, [stage.change(0, "a", stage.ALICE)], settings=settings)
     headers = [{"key": "content-type", "value": bomb}, {"key": "ce_specversion", "value": bomb}]
     sink = stage.ListSink()

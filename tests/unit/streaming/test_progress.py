@@ -26,15 +26,15 @@ def read(partition: int, offset: int) -> ReadProgress:
 
 def test_a_note_says_what_was_read_and_published() -> None:
     text = note(JOB, 1, read(2, 9), COUNTS)
-    assert noted([(2, 10, text)], JOB) == [read(2, 9), COUNTS]
-    assert noted([(2, 10, text)], JOB + 1) == []
+    assert noted([((EVENTS, 2), 10, text)], JOB) == [read(2, 9), COUNTS]
+    assert noted([((EVENTS, 2), 10, text)], JOB + 1) == []
 
 
 def test_counts_are_the_last_ones_of_each_slot() -> None:
     """The partitions that the last transaction wrote to have them; others have those of earlier ones."""
     early, late, other = (Published(deliveries=n, commits=n) for n in (1, 2, 5))
-    notes = [(0, 1, note(JOB, 0, read(0, 0), late)), (1, 1, note(JOB, 0, read(1, 0), early))]
-    notes.append((2, 1, note(JOB, 1, read(2, 0), other)))
+    notes = [((EVENTS, 0), 1, note(JOB, 0, read(0, 0), late)), ((EVENTS, 1), 1, note(JOB, 0, read(1, 0), early))]
+    notes.append(((EVENTS, 2), 1, note(JOB, 1, read(2, 0), other)))
     assert noted(notes, JOB) == [read(0, 0), read(1, 0), read(2, 0), late, other]
 
 

@@ -69,12 +69,13 @@ ROWS: list[tuple[dict[str, Any], Row]] = [
     (
         {
             "kind": RowKind.DELIVERY_COUNTS,
+            "source": EVENTS,
             "partition": 1,
             "timestamp": 7,
             "subscribers": ["x", "é"],
             "counts": COUNTS.tobytes(),
         },
-        DeliveryCounts(1, 7, ["x", "é"], COUNTS),
+        DeliveryCounts(EVENTS, 1, 7, ["x", "é"], COUNTS),
     ),
 ]
 

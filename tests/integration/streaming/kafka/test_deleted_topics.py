@@ -17,6 +17,7 @@ from streaming.kafka.topics import Topic, Topics
 from streaming.publishing.connection.client import Client
 from streaming.publishing.delivery import DeliveryRule
 from streaming.publishing.ownership import Owner
+from streaming.source_topics import SourceTopics
 from tests.integration.running import records
 from tests.support.doubles.spark_double import Frame, WithoutSpark
 from tests.support.doubles.stage import NAMES, SETTINGS, Value, change, event, state
@@ -48,10 +49,10 @@ def test_many_topics_that_are_deleted_at_once_cost_nothing_but_time(
     kafka: str, name: str, topics: Topics, owner: Owner, create: bool
 ) -> None:
     """Half of them go. They are made anew, or what was for them becomes dead letters; the other half loses nothing."""
+    events = f"{name}.events"
     names = replace(
         NAMES,
-        events=f"{name}.events",
-        subscriptions=f"{name}.subs",
+        sources=SourceTopics(f"{name}.subs", [events]),
         statuses=f"{name}.status",
         dead_letters=f"{name}.dead",
         delivery_topic=lambda subscriber: f"{name}.to.{subscriber}",
@@ -62,11 +63,11 @@ def test_many_topics_that_are_deleted_at_once_cost_nothing_but_time(
         SETTINGS,
         bootstrap_servers=kafka,
         query=name,
-        events=names.events,
+        topics=names.sources.events,
         dead_letters=names.dead_letters,
         rule=DeliveryRule(names.delivery_topic("")),
     )
-    slots = Slots(owner, [(names.events, 0), (names.subscriptions, 0)])
+    slots = Slots(owner, [(events, 0), (names.subscriptions, 0)], names.sources)
     slots.fence_all()
     slots.open(1, Value)
     p = WithoutSpark(state(), settings, owner, slots, outputs, names, careful=False)
@@ -80,7 +81,7 @@ def test_many_topics_that_are_deleted_at_once_cost_nothing_but_time(
             deleting.start()
         batch(p, event(offset, {"x": 1}))
     deleting.join()
-    everything = [f"{names.events}-0-{offset}" for offset in range(n)]
+    everything = [f"{events}-0-{offset}" for offset in range(n)]
     for subscriber in kept + gone * create:
         found = [dict(r.headers)["ce_id"].decode() for r in records(kafka, names.delivery_topic(subscriber))]
         assert found == everything[n - len(found) :]

@@ -19,7 +19,7 @@ MATCHING = matching_of(Settings(), "b", DOCUMENT)
 
 
 def outcome(*rows: dict[str, Any], examples: int = 3) -> Backtest:
-    found = Backtest("events", (NOW_MS, NOW_MS + 10**10))
+    found = Backtest(["events"], (NOW_MS, NOW_MS + 10**10))
     for row in rows:
         found.add(pa.RecordBatch.from_pylist([row], schema=INPUT), MATCHING, examples)
     return found

@@ -45,7 +45,8 @@ def test_wrong_options_of_the_registry_are_told_and_secrets_are_not() -> None:
 
 def test_the_stage_decodes_by_the_codec_it_is_told(registry: SchemaRegistry) -> None:
     p = pipeline(ListSink())
-    p.settings = replace(p.settings, codec="avro", registry=RegistrySettings.of(registry.url, {}))
+    in_avro = {source: topic._replace(codec="avro") for source, topic in p.settings.topics.items()}
+    p.settings = replace(p.settings, topics=in_avro, registry=RegistrySettings.of(registry.url, {}))
     step(p, change(0, "a", ALICE))
     value = avro(registry, POINT, {"x": 1})
     letter, delivery = step(p, event(0, value), event(1, b"{}", headers=[{"key": "h", "value": None}]))

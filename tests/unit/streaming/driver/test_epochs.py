@@ -32,7 +32,7 @@ from tests.support.doubles.spark_double import EpochSession
 from tests.support.doubles.stage import ALICE, BOB, NAMES, ListSink, Reports, headers_of, pipeline, published, slots_of
 from tests.support.doubles.wire import HOSTS, PORT, Wire
 
-TOPICS = {EVENTS: NAMES.events, SUBSCRIPTIONS: NAMES.subscriptions}
+TOPICS = NAMES.sources.names
 ADDRESS = ",".join(f"{host}:{PORT}" for host in HOSTS.values())
 A, B, C = (EVENTS, 0), (EVENTS, 1), (SUBSCRIPTIONS, 0)
 SHORT, LONG = EpochPlan(1.0), EpochPlan(60.0)
@@ -61,7 +61,7 @@ class Stage:
         limits = {"most_events": 100_000, "most_changes": 20_000}
         spark: Any = EpochSession(self._run)
         self.pipeline.run = partial(
-            EpochRun, reading=EpochReading(spark, TOPICS, lambda: Client(ADDRESS, {}), **limits)
+            EpochRun, reading=EpochReading(spark, NAMES.sources, lambda: Client(ADDRESS, {}), **limits)
         )
         patch.setattr(reading, "_address", lambda settings: (ADDRESS, ()))
 
@@ -241,7 +241,7 @@ def batches(stage: Stage, **options: Any) -> EpochBatches:
         return {at: log.end for at, log in stage.logs.items()}
 
     told: Any = now
-    return EpochBatches(stage.pipeline, TOPICS, told, **{"planned": planned, "bounded": None, **options})
+    return EpochBatches(stage.pipeline, told, **{"planned": planned, "bounded": None, **options})
 
 
 def call(callback: EpochBatches) -> None:

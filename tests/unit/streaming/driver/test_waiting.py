@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from config import Settings
 from streaming.driver import batches as between
 from streaming.driver.assembly import _read_to_the_end
 from streaming.driver.batches import SparkBatches
 from streaming.driver.pipeline import Pipeline
 from streaming.errors import JobError
+from streaming.publishing.contract import TopicPartition
 from streaming.rows import EVENTS, SUBSCRIPTIONS
 from tests.support.doubles.spark_double import Frame
-from tests.support.doubles.stage import ListSink, event, pipeline, state
+from tests.support.doubles.stage import NAMES, ListSink, event, pipeline, state
 from tests.support.patience import PATIENCE_S
 
 
@@ -119,9 +119,9 @@ def test_work_that_fails_while_it_waits_stops_the_job() -> None:
 @pytest.mark.parametrize(
     ("told", "at_the_end"),
     [
-        ({("events", 0): 5, ("subscriptions", 0): 7}, True),
-        ({("events", 0): 6, ("subscriptions", 0): 7}, False),
-        ({("events", 0): 5, ("subscriptions", 0): 8}, False),
+        ({("events", 0): 5, ("subs", 0): 7}, True),
+        ({("events", 0): 6, ("subs", 0): 7}, False),
+        ({("events", 0): 5, ("subs", 0): 8}, False),
         ({("events", 0): 5, ("events", 1): 1}, False),
         ({("events", 0): 5, ("events", 1): 0}, True),
         (None, False),
@@ -130,7 +130,7 @@ def test_work_that_fails_while_it_waits_stops_the_job() -> None:
 )
 def test_there_is_more_if_a_partition_ends_beyond_the_positions(told: Any, at_the_end: bool) -> None:
     read = state({(EVENTS, 0): 5, (SUBSCRIPTIONS, 0): 7})
-    assert _read_to_the_end(lambda: told, read, Settings()) is at_the_end  # type: ignore[arg-type]  # a double
+    assert _read_to_the_end(lambda: told, NAMES, read) is at_the_end  # type: ignore[arg-type]  # a double
 
 
 def test_an_event_is_done_before_it_waits() -> None:
@@ -148,18 +148,18 @@ def test_an_event_is_done_before_it_waits() -> None:
 
 def test_gaps_that_wait_for_an_answer_of_the_broker_are_counted_at_the_end() -> None:
     """The next job begins behind them."""
-    p = pipeline(ListSink())
-    asked: list[list[int]] = []
+    p, at = pipeline(ListSink()), ("events", 0)
+    asked: list[list[TopicPartition]] = []
 
-    def firsts(partitions: Iterable[int]) -> dict[int, int]:
+    def firsts(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         asked.append(list(partitions))
         return dict.fromkeys(asked[-1], 0)
 
     p.deleted.firsts, p.deleted.clock = firsts, lambda: 100.0
     batches = SparkBatches(p)
     for offset in (1, 3):
-        p.deleted.read({0: 1}, {0: offset})
+        p.deleted.read({at: 1}, {at: offset})
         p.deleted.count()
-    assert asked == [[0]], "not again so soon"
+    assert asked == [[at]], "not again so soon"
     batches.end(SimpleNamespace(stop=lambda: None), by_request=True)  # type: ignore[arg-type]  # a double
-    assert asked == [[0], [0]]
+    assert asked == [[at], [at]]

@@ -11,20 +11,23 @@ from confluent_kafka import KafkaError
 from streaming.errors import BrokerUnreachable, JobError
 from streaming.kafka.deleted import EVERY_S, MOST, DeletedEvents
 from streaming.kafka.errors import translate
+from streaming.publishing.contract import TopicPartition
 from tests.support.doubles.stage import ListSink, event, pipeline, step
 from tests.support.logged import fields_of
+
+A, B = ("events", 0), ("events", 1)
 
 
 class FirstOffsets:
     """One whose partitions begin at `firsts`, or that answers with `error`; `now` is the time."""
 
     def __init__(self) -> None:
-        self.firsts = {0: 0, 1: 0}
+        self.firsts = {A: 0, B: 0}
         self.error: JobError | None = None
-        self.asked: list[list[int]] = []
+        self.asked: list[list[TopicPartition]] = []
         self.now = 100.0
 
-    def __call__(self, partitions: Iterable[int]) -> dict[int, int]:
+    def __call__(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         self.asked.append(sorted(partitions))
         if self.error is not None:
             raise self.error
@@ -38,7 +41,7 @@ def broker() -> FirstOffsets:
 
 @pytest.fixture
 def deleted(broker: FirstOffsets) -> DeletedEvents:
-    return DeletedEvents("events", broker, lambda: broker.now)
+    return DeletedEvents(broker, lambda: broker.now)
 
 
 @pytest.mark.parametrize(
@@ -55,23 +58,23 @@ def test_a_count_of_deleted_events_never_ends_a_job(broker: FirstOffsets, error:
     p.deleted.firsts = broker
     broker.error = error
     assert [d.value for d in step(p, event(3, {}), event(5, {}))] == []
-    assert broker.asked == [[0]]
+    assert broker.asked == [[A]]
 
 
 def test_what_the_broker_did_not_answer_is_counted_once_it_does(broker: FirstOffsets, deleted: DeletedEvents) -> None:
     """Of gaps that were seen meanwhile too."""
     broker.error = BrokerUnreachable("no answer")
-    broker.firsts = {0: 5, 1: 7}
-    deleted.read({0: 5}, {0: 9})  # the first five were deleted
+    broker.firsts = {A: 5, B: 7}
+    deleted.read({A: 5}, {A: 9})  # the first five were deleted
     assert deleted.count() == 0
-    deleted.read({0: 8, 1: 3}, {0: 19, 1: 9})  # two ends of transactions; the first seven were deleted
+    deleted.read({A: 8, B: 3}, {A: 19, B: 9})  # two ends of transactions; the first seven were deleted
     broker.now += EVERY_S
     assert deleted.count() == 0
     broker.error = None
     assert deleted.count() == 0, "it is not asked at once"
     broker.now += EVERY_S
     assert deleted.count() == 12
-    assert broker.asked == [[0], [0, 1], [0, 1]]
+    assert broker.asked == [[A], [A, B], [A, B]]
     broker.now += EVERY_S
     assert deleted.count() == 0
     assert len(broker.asked) == 3, "nothing waits for an answer"
@@ -79,7 +82,7 @@ def test_what_the_broker_did_not_answer_is_counted_once_it_does(broker: FirstOff
 
 def test_the_broker_is_asked_seldom_though_each_batch_has_gaps(broker: FirstOffsets, deleted: DeletedEvents) -> None:
     for n in range(1_000):
-        deleted.read({0: 1}, {0: 2 * n + 1})
+        deleted.read({A: 1}, {A: 2 * n + 1})
         assert deleted.count() == 0
         broker.now += EVERY_S / 100
     assert len(broker.asked) == 10
@@ -88,10 +91,10 @@ def test_the_broker_is_asked_seldom_though_each_batch_has_gaps(broker: FirstOffs
 def test_gaps_that_wait_for_long_are_joined(broker: FirstOffsets, deleted: DeletedEvents) -> None:
     broker.error = BrokerUnreachable("no answer")
     for n in range(3 * MOST):
-        deleted.read({0: 1}, {0: 2 * n + 1})
+        deleted.read({A: 1}, {A: 2 * n + 1})
         deleted.count()
-    assert len(deleted._gaps[0]) == MOST
-    broker.error, broker.now, broker.firsts = None, broker.now + EVERY_S, {0: 100 * MOST}
+    assert len(deleted._gaps[A]) == MOST
+    broker.error, broker.now, broker.firsts = None, broker.now + EVERY_S, {A: 100 * MOST}
     assert deleted.count() == 3 * MOST
 
 
@@ -99,10 +102,10 @@ def test_that_the_broker_does_not_answer_is_said_once(
     broker: FirstOffsets, deleted: DeletedEvents, caplog: pytest.LogCaptureFixture
 ) -> None:
     logging.getLogger("sluice").propagate = True
-    deleted.read({0: 1}, {0: 2})
+    deleted.read({A: 1}, {A: 2})
     for error in (BrokerUnreachable("first"), BrokerUnreachable("second"), None, BrokerUnreachable("third")):
         broker.error = error
         deleted.count()
-        deleted.read({0: 1}, {0: deleted._reached[0] + 1})
+        deleted.read({A: 1}, {A: deleted._reached[A] + 1})
         broker.now += EVERY_S
     assert [fields_of(record)["reason"] for record in caplog.records] == ["first", "third"]

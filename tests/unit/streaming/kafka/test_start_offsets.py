@@ -16,7 +16,7 @@ BOUNDS: Bounds = {E0: (5, 20), E1: (0, 8), S0: (2, 9)}
 
 
 def begin(committed: dict[SourcePartition, int], latest: bool = False) -> Beginning:
-    return Beginning.of(BOUNDS, committed, ["events", "subs"].__getitem__, latest)
+    return Beginning.of(BOUNDS, committed, {EVENTS: "events", SUBSCRIPTIONS: "subs"}, latest)
 
 
 @pytest.mark.parametrize(
@@ -26,15 +26,15 @@ def begin(committed: dict[SourcePartition, int], latest: bool = False) -> Beginn
         ({}, True, {E0: 20, E1: 8, S0: 9}, {}),
         ({E0: 7, E1: 8, S0: 9}, False, {E0: 7, E1: 8, S0: 9}, {}),
         ({E0: 7, S0: 9}, True, {E0: 7, E1: 0, S0: 9}, {}),  # a partition that was added
-        ({E0: 3, E1: 1, S0: 1}, False, {E0: 5, E1: 1, S0: 1}, {0: (3, 5)}),  # compaction deletes changes, and may
-        ({E1: 1, S0: 9}, False, {E0: 5, E1: 1, S0: 9}, {0: (0, 5)}),
+        ({E0: 3, E1: 1, S0: 1}, False, {E0: 5, E1: 1, S0: 1}, {E0: (3, 5)}),  # compaction deletes changes, and may
+        ({E1: 1, S0: 9}, False, {E0: 5, E1: 1, S0: 9}, {E0: (0, 5)}),
     ],
 )
 def test_a_job_begins_where_the_last_one_ended_or_at_what_is_left(
     committed: dict[SourcePartition, int],
     latest: bool,
     positions: dict[SourcePartition, int],
-    deleted: dict[int, tuple[int, int]],
+    deleted: dict[SourcePartition, tuple[int, int]],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     found = begin(committed, latest)
@@ -55,6 +55,13 @@ def test_a_topic_without_any_committed_offset_was_made_again(
     logging.getLogger("sluice").propagate = True
     begin(committed)
     assert [fields_of(record)["topic"] for record in caplog.records if "made again" in record.message] == [topic]
+
+
+def test_a_topic_that_was_added_is_read_from_its_first_record_and_has_lost_nothing() -> None:
+    added = EVENTS + 1, 0
+    names = {EVENTS: "events", EVENTS + 1: "added", SUBSCRIPTIONS: "subs"}
+    found = Beginning.of({**BOUNDS, added: (4, 6)}, {E0: 7, E1: 8, S0: 9}, names, latest=True)
+    assert (found.positions, found.deleted) == ({E0: 7, E1: 8, S0: 9, added: 4}, {})
 
 
 @pytest.mark.parametrize(

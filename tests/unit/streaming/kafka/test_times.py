@@ -58,4 +58,5 @@ def test_what_is_no_time_is_refused_and_the_error_says_what_would_work(text: str
 def test_a_span_is_what_lies_between_the_first_events_of_two_times(
     case: str, bounds: Span, since: int, until: Any, found: Span
 ) -> None:
-    assert spans({0: bounds}, {0: since}, {} if until is None else {0: until}) == {0: found}
+    at = ("events", 0)
+    assert spans({at: bounds}, {at: since}, {} if until is None else {at: until}) == {at: found}

@@ -15,6 +15,9 @@ class TopicIds:
     def __init__(self, **ids: str) -> None:
         self.there = ids
 
+    def partitions(self) -> dict[str, int]:
+        return dict.fromkeys(self.there, 1)
+
     def ids(self, names: Sequence[str], timeout_s: float) -> dict[str, str]:
         return {name: self.there[name] for name in names if name in self.there}
 
@@ -60,4 +63,20 @@ def test_a_topic_that_was_not_there_at_the_start_is_watched_from_when_it_is() ->
     topics.there["subs"] = "3"
     watched.ends()
     with pytest.raises(TopicReplaced, match="subs"):
+        watched.check()
+
+
+def test_topics_that_come_later_are_found_until_they_are_added_and_watched_from_then_on() -> None:
+    topics = TopicIds(events="1", subs="2")
+    watched = Watch(topics, ["events", "subs"], lambda name: name.startswith("e"))  # type: ignore[arg-type]  # a double
+    topics.there |= {"events.eu": "3", "other": "4"}
+    for _ in range(2):
+        watched.ends()
+        assert watched.found == ["events.eu"]
+    watched.add(["events.eu"])
+    assert not watched.found
+    assert watched.ends() == {(name, 0): 7 for name in ("events", "subs", "events.eu")}
+    topics.there["events.eu"] = "5"
+    watched.ends()
+    with pytest.raises(TopicReplaced, match=r"topic events\.eu was deleted and made again"):
         watched.check()

@@ -56,12 +56,13 @@ from streaming.monitoring.web import page
 from streaming.monitoring.wording import SHOWN_PARTITIONS, seconds
 from streaming.process.supervision import RestartHistory
 from streaming.rows import EVENTS, SUBSCRIPTIONS, CommitTimes, Published, ReadProgress
+from streaming.source_topics import SourceTopics
 from streaming.version import VERSION
 from tests.support.doubles.stage import ALICE, ListSink, Reports, change, event, pipeline, state, step
 
 EXECUTORS = (Executor("0", "one", 1, 0, 7, 1), Executor("12", "two", 2, 1, 5, 0))
 ABOUT = About("orders", "scan", "json", 1234, 1_000.0, 300, 30, RestartHistory(2, -9))
-TOPICS = {EVENTS: "events", SUBSCRIPTIONS: "subs"}
+TOPICS = SourceTopics("subs", ["events"])
 HOSTILE = '<script>alert("x")</script>&\'"\ud800\x00\u2028{}'
 
 

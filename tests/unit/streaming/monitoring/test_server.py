@@ -25,6 +25,7 @@ from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.view import RUNNING, JobView, Lag
 from streaming.monitoring.web import connections, page
 from streaming.monitoring.web.server import Server
+from streaming.source_topics import SourceTopics
 from tests.support.logged import fields_of
 from tests.support.patience import PATIENCE_S
 from tests.unit.streaming.monitoring.test_monitoring import ABOUT, TOPICS, Asked, busy, running
@@ -292,7 +293,7 @@ def test_the_job_says_where_it_answers_for_as_long_as_it_does(tmp_path: Path, ca
     logging.getLogger("sluice").propagate = True
     caplog.set_level(logging.INFO, "sluice")
     before = threading.active_count()
-    with assembly.monitored(settings, SomeEnds(), None) as (_, url):  # type: ignore[arg-type]  # a double
+    with assembly.monitored(settings, SourceTopics.of(settings), SomeEnds(), None) as (_, url):  # type: ignore[arg-type]  # a double
         assert url is not None
         assert (tmp_path / "monitoring").read_text() == f"{url}\n"
         with urllib.request.urlopen(f"{url}/health", timeout=PATIENCE_S) as answer:
@@ -306,7 +307,7 @@ def test_the_job_says_where_it_answers_for_as_long_as_it_does(tmp_path: Path, ca
 def test_a_job_that_is_not_to_answer_does_not_listen(tmp_path: Path) -> None:
     settings = load(flags={"query.checkpoint": str(tmp_path), "monitoring.enabled": False})
     before = set(threading.enumerate())
-    with assembly.monitored(settings, SomeEnds(), None) as (monitor, url):  # type: ignore[arg-type]  # a double
+    with assembly.monitored(settings, SourceTopics.of(settings), SomeEnds(), None) as (monitor, url):  # type: ignore[arg-type]  # a double
         others = [thread.name for thread in set(threading.enumerate()) - before]
         assert (url, others) == (None, ["sluice-monitor"])
         assert monitor.view().figures.batches == 0

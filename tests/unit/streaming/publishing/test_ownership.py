@@ -7,18 +7,21 @@ from typing import Any
 import pytest
 
 from streaming.documents.records import Record
+from streaming.driver import pipeline as module
 from streaming.errors import ClaimFailed, Fenced, JobError
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.topics import Topic
 from streaming.publishing.connection.client import Client
-from streaming.publishing.contract import Aborted
+from streaming.publishing.contract import Aborted, Offsets, ProducerEpoch
 from streaming.publishing.ownership import Owner
+from streaming.publishing.slot import Committed
 from tests.support.doubles.brokers import Brokers
 from tests.support.doubles.spark_double import Frame, WithoutSpark
-from tests.support.doubles.stage import NAMES, SETTINGS, SlotsOn, change, event, state
+from tests.support.doubles.stage import NAMES, SETTINGS, ListSink, SlotsOn, change, event, pipeline, state
 
 pytestmark = pytest.mark.kernels
 
+PUBLISHED = Committed(ProducerEpoch(0, 0), 0.0, 0.0, 0, 0, {})
 PLACES = [("events", 0), ("events", 1), ("subs", 0)]
 
 
@@ -62,6 +65,48 @@ def test_a_process_that_is_fenced_in_its_claim_may_try_again_unless_another_has_
     assert error.retry == (not claims)
     other.publish([], dict.fromkeys(PLACES, 6))
     assert owner("b", claims=False).committed(PLACES) == dict.fromkeys(PLACES, 6)
+
+
+def test_what_an_older_owner_committed_for_a_topic_that_was_left_out_since_replaces_nobody(broker: Brokers) -> None:
+    owner("a", claims=False).publish([], dict.fromkeys(PLACES, 5))
+    kept = PLACES[1:]
+    assert owner("b").committed(kept) == dict.fromkeys(kept, 5)
+    again = Owner(Client("", {}), "q", "b", PLACES[2:], again=True)
+    assert again.committed(PLACES) == dict.fromkeys(PLACES, 5)
+    again.publish([], dict.fromkeys(PLACES, 6))
+
+
+def test_a_first_start_that_did_not_end_counts_for_none_of_its_topics(broker: Brokers) -> None:
+    """It had one more topic than the next, which ended. The third has that topic again."""
+    owner("a", claims=False).publish([], dict.fromkeys(PLACES, 5), starting=True)
+    kept = PLACES[1:]
+    second = owner("b", claims=False)
+    assert second.committed(kept) == {}
+    second.publish([], dict.fromkeys(kept, 7))
+    third = owner("c", claims=False)
+    assert third.committed(PLACES) == dict.fromkeys(kept, 7)
+    third.publish([], {PLACES[0]: 0})
+    assert owner("d", claims=False).committed(PLACES) == dict.fromkeys(kept, 7) | {PLACES[0]: 0}
+
+
+def test_offsets_of_quiet_partitions_are_committed_again(broker: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers forget each partition's offset by itself, however often others are committed."""
+    one = owner("a")
+    one.publish([], dict.fromkeys(PLACES, 5))
+    p = pipeline(ListSink())
+    p.owner = one
+    commits: list[Offsets] = []
+
+    def publish(records: Any, offsets: Offsets, notes: Any) -> Committed:
+        commits.append(offsets)
+        return PUBLISHED
+
+    monkeypatch.setattr(one._producer, "publish", publish)
+    p.rest()
+    assert commits == []
+    monkeypatch.setattr(module, "KEEP_EVERY_S", -1.0)
+    p.rest()
+    assert commits == [dict.fromkeys(PLACES, 5)]
 
 
 def fenced() -> tuple[Owner, Owner]:

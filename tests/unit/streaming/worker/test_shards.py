@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from matchers.index.texts import Texts
-from streaming.rows import INPUT
+from streaming.rows import INPUT, SUBSCRIPTIONS
 from streaming.worker import shards
 from streaming.worker.events.matches import Matched, Matches
 from tests.support.doubles.stage import ALICE, BOB, ListSink, change, event, headers_of, pipeline, step
@@ -64,7 +64,7 @@ def test_rows_of_all_shards_come_together(seed: int, monkeypatch: pytest.MonkeyP
     for row, record in enumerate(events):
         expected[0, record["partition"], record["offset"]] = record["value"], dead.get(row), (row, row + 10), []
     for record in changes:
-        expected[1, 0, record["offset"]] = record["value"], None, (0, 0), []
+        expected[SUBSCRIPTIONS, 0, record["offset"]] = record["value"], None, (0, 0), []
 
     rows: list[pa.RecordBatch] = []
     for shard in range(n_shards):

@@ -23,6 +23,7 @@ from streaming.worker.settings import TaskSettings
 from tests.support.doubles.stage import (
     ALICE,
     BOB,
+    NAMES,
     PUBLICATION,
     SETTINGS,
     ListSink,
@@ -105,7 +106,7 @@ def test_numbers_of_partitions_are_sent_when_they_change() -> None:
         return sent[-1]
 
     owner: Any = SimpleNamespace(note="", slots=1)
-    slots = DriversSlots(owner, ())
+    slots = DriversSlots(owner, (), NAMES.sources)
     slots.open(1, broadcast)
     usual: Mapping[str, int] = {}
     some, other = {"to.alice": 3}, {"to.alice": 4}
