@@ -131,6 +131,7 @@ class Slots:
     partitions_each: int = 1  # of a topic
     publication: Publication = PUBLICATION
     options: Options = field(default_factory=lambda: Options.of({"compression.type": "none"}))
+    sources: SourceTopics = NAMES.sources
     _producers: list[ProducerEpoch] = field(default_factory=lambda: [ProducerEpoch(7 + slot, 0) for slot in range(3)])
     _epochs: dict[int, int] = field(default_factory=dict)  # the newest of each producer id
     _offsets: dict[TopicPartition, int] = field(default_factory=dict)
@@ -166,7 +167,7 @@ class Slots:
 
     def settle(self, own: Iterable[TopicPartition], read: Iterable[TopicPartition]) -> tuple[Offsets, list[Row]]:
         self._producers = [producer._replace(epoch=self._epochs.get(producer.id, 0)) for producer in self._producers]
-        sources = NAMES.sources.sources
+        sources = self.sources.sources
         notes = (((sources[at[0]], at[1]), self._offsets[at], of_task(text)) for at, text in self._notes.items())
         return self._offsets, noted(notes, self._job)
 

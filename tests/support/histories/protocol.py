@@ -225,7 +225,7 @@ class SinkHistory(Ledger):
         found = owner.committed(places)
         committed = names.by_source(found)
         outputs = OutputTopics(self.broker, 1, 1, self.create)
-        slots = SlotsOn(owner, broker=self.broker)
+        slots = SlotsOn(owner, sources=names.sources, broker=self.broker)
         job = Job(self.world, self.empty, one.directory, committed, owner, outputs, slots, AtOnce())
         one.job = job
         self.broker.sleep(0.0)  # what is decided happens
