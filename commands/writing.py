@@ -40,7 +40,8 @@ def produce(
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    names = resolved(settings, Cluster.of(settings).topics().partitions).events.names
+    cluster = Cluster.of(settings)
+    names = resolved(settings, lambda: cluster.topics().partitions()).events.names
     if topic is None and len(names) > 1:
         raise typer.BadParameter(f"--topic: choose one of {', '.join(names)}")
     if topic is not None and topic not in names:
@@ -49,7 +50,7 @@ def produce(
     values = clients.paced(lines, rate) if rate else lines
     to = topic or names[0]
     with progress_of(f"events to {to}") as progress:
-        written = clients.write(Cluster.of(settings), to, ((None, value) for value in values), progress)
+        written = clients.write(cluster, to, ((None, value) for value in values), progress)
     report_written(written, "events", to, as_json)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Self
+from typing import Any
 
 import orjson
 
@@ -61,16 +61,11 @@ class Application(LoggedProcess):
         command = [*environment, sys.executable, "-m", f"bench.baselines.{name}", orjson.dumps(task).decode()]
         super().__init__(name, command, place.directory / f"{name}.log")
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
         topic = self._place.settings.subscriptions.topic
         self._subscriptions = sum(high for _, _, high in self._place.cluster.topics().offsets(topic))
-        try:
-            self.start()
-            self.wait_for("started", lambda: bool(self._batches()), START_TIMEOUT_S)
-        except BaseException:
-            self.kill()
-            raise
-        return self
+        super().start()
+        self.wait_for("started", lambda: bool(self._batches()), START_TIMEOUT_S)
 
     def done(self) -> tuple[int, int]:
         return sum(self._reached().values()), self._subscriptions

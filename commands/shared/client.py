@@ -16,7 +16,7 @@ from streaming.text_format import plain
 
 
 def client_of(settings: Settings) -> Client:
-    """What a command reads again shows no progress, since results may be on the terminal already."""
+    """The client of a command. A topic that it reads a second time shows no progress: the terminal may have results."""
     shown: set[str] = set()
 
     @contextmanager

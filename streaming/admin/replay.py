@@ -274,12 +274,8 @@ class Replay:
 
 def _behind(events: pa.RecordBatch, names: Mapping[Source, str]) -> dict[TopicPartition, int]:
     """The offset behind the last of these events in each partition."""
-    partition, offset = (np.asarray(events[name]) for name in ("partition", "offset"))
-    behind: dict[TopicPartition, int] = {}
-    for source, begin, end in topic_runs(events):
-        for p, reached in offsets_behind(partition[begin:end], offset[begin:end]).items():
-            behind[names[source], p] = reached
-    return behind
+    topics = ((names[source], begin, end) for source, begin, end in topic_runs(events))
+    return offsets_behind(np.asarray(events["partition"]), np.asarray(events["offset"]), topics)
 
 
 def _name(id: str, notes: Mapping[TopicPartition, ReplayRange]) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from matchers.contract.tables import Int64
 from matchers.index.snapshot import FieldPlan, Snapshot
-from streaming.codecs import RegistrySettings, open_codec
+from streaming.codecs import RegistrySettings
 from streaming.documents.records import OVERSIZE_EVENT
 from streaming.documents.subscriptions import Subscription
 from streaming.publishing.contract import RecordBatches, TopicPartition
@@ -32,7 +32,7 @@ from streaming.publishing.encode.record_batches import (
 from streaming.rows import topic_runs
 from streaming.source_topics import SourceTopics
 from streaming.worker.compiling import ChangeRecords, compile_changes
-from streaming.worker.events.matches import EventMatching
+from streaming.worker.events.matches import EventMatching, decoders
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -58,10 +58,7 @@ def matching_of(settings: Settings, id: str, document: bytes) -> EventMatching:
         parts=snapshot.parts,
         removed=snapshot.removed,
         plan=FieldPlan.of(snapshot.parts),
-        topics={
-            source: (name, open_codec(codec, registry))
-            for source, (name, codec) in SourceTopics.of(settings).events.items()
-        },
+        topics=decoders(SourceTopics.of(settings).events, registry),
         false_positives=0.0,
         max_event_bytes=settings.events.max_bytes,
     )

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from matchers.contract.tables import Int32
-from streaming.codecs import open_codec
 from streaming.documents.subscriptions import Refused
 from streaming.index import packing
 from streaming.index.parts import PartHandle, forget_files, opened
@@ -39,7 +38,7 @@ from streaming.rows import (
 from streaming.worker.compiling import ChangeRecords, CompiledChanges, Outcome, Paused, Withdrawn, compile_changes
 from streaming.worker.counting import DeliveryCounter
 from streaming.worker.epoch import Epoch
-from streaming.worker.events.matches import EventMatching, Matches
+from streaming.worker.events.matches import EventMatching, Matches, decoders
 from streaming.worker.publication import Publication
 from streaming.worker.publishing import Task
 from streaming.worker.settings import TaskSettings
@@ -133,10 +132,7 @@ class Work:
             parts=parts,
             removed=[gone for _, gone in self.parts],
             plan=plan,
-            topics={
-                source: (name, open_codec(codec, self.settings.registry))
-                for source, (name, codec) in self.settings.topics.items()
-            },
+            topics=decoders(self.settings.topics, self.settings.registry),
             false_positives=self.false_positives,
             max_event_bytes=self.settings.max_event_bytes,
         )

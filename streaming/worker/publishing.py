@@ -58,6 +58,7 @@ class Task:
         self._slot = Slot(self.client, slot_name(query, self.number), query)
         self._producer = self.publication.producers[self.number]
         self._left = dict(self.publication.quota.left)
+        self._sources = {topic.name: source for source, topic in self.settings.topics.items()}
 
     def report(self) -> list[Mapping[str, Any]]:
         """The PROGRESS rows of the events that this task has committed, its PUBLISHED row if there are any, and its
@@ -142,9 +143,8 @@ class Task:
         yield from transaction.pieces(self._producer)
         published = self._published.counts()
         published.add(transaction.counts)
-        sources = {topic.name: source for source, topic in self.settings.topics.items()}
         for topic, partition in transaction.offsets:
-            text = note(self.publication.job, self.number, read.of[sources[topic], partition], published)
+            text = note(self.publication.job, self.number, read.of[self._sources[topic], partition], published)
             notes[topic, partition] = f"{self.publication.note} {text}"
 
 

@@ -106,12 +106,8 @@ class Transaction:
     @cached_property
     def offsets(self) -> Mapping[TopicPartition, int]:
         columns = self.batch.columns
-        offsets: dict[TopicPartition, int] = {}
-        for topic, begin, end in self.batch.topics:
-            rows = slice(max(begin, self.begin), min(end, self.end))
-            behind = offsets_behind(columns.partition[rows], columns.offset[rows])
-            offsets |= {(topic, partition): offset for partition, offset in behind.items()}
-        return offsets
+        mine = ((topic, max(begin, self.begin), min(end, self.end)) for topic, begin, end in self.batch.topics)
+        return offsets_behind(columns.partition, columns.offset, mine)
 
     def compose(self, refused: Mapping[str, str]) -> set[str]:
         """Decide where each delivery goes; returns topics that are missing, or have fewer partitions than the driver

@@ -168,10 +168,11 @@ class BatchRun(ABC, Generic[Batch]):
         return {topic for report in reports for topic in report.missing}
 
     def _looked_at(self, rows: Sequence[Row]) -> None:
-        looked = {(row.source, row.partition): row.offset for row in rows if isinstance(row, LookedAt)}
-        self.report.behind = sum(row.behind for row in rows if isinstance(row, LookedAt) and is_events(row.source))
+        looked = [row for row in rows if isinstance(row, LookedAt)]
+        self.report.behind = sum(row.behind for row in looked if is_events(row.source))
         if looked:
-            self.pipeline.state.looked_at = {**self.pipeline.state.looked_at, **looked}  # as in `Pipeline.reached`
+            reached = {(row.source, row.partition): row.offset for row in looked}
+            self.pipeline.state.looked_at = {**self.pipeline.state.looked_at, **reached}  # as in `Pipeline.reached`
 
     def _wanted(self, batch: Batch, n: int) -> Wants:
         """The deliveries that subscribers would get without a quota; not counted where there is none."""

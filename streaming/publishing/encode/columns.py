@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from matchers.contract.tables import Int64
-from streaming.publishing.contract import Bytes
+from streaming.publishing.contract import Bytes, TopicPartition
 
 Bools = NDArray[np.bool_]
 
@@ -83,9 +84,15 @@ def _buffer(buffer: pa.Buffer | None, kind: Any) -> NDArray[Any]:
     return _frozen(np.frombuffer(buffer, kind, whole))
 
 
-def offsets_behind(partition: NDArray[Any], offset: NDArray[Any]) -> dict[int, int]:
-    """The offset behind the last record of each partition; both are columns of the records."""
-    return {p: int(offset[partition == p].max()) + 1 for p in np.unique(partition).tolist()}
+def offsets_behind(
+    partition: NDArray[Any], offset: NDArray[Any], topics: Iterable[tuple[str, int, int]]
+) -> dict[TopicPartition, int]:
+    """The offset behind the last record of each partition. Of the two columns begin .. end are of a topic."""
+    behind: dict[TopicPartition, int] = {}
+    for topic, begin, end in topics:
+        partitions, offsets = partition[begin:end], offset[begin:end]
+        behind |= {(topic, p): int(offsets[partitions == p].max()) + 1 for p in np.unique(partitions).tolist()}
+    return behind
 
 
 def numbers(array: NDArray[Any]) -> Int64:

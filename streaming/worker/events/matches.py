@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 from matchers.contract.tables import Int32, Int64
 from matchers.index.snapshot import FieldPlan, Part
 from matchers.index.texts import Bools, Texts
-from streaming.codecs import Decode
+from streaming.codecs import Decode, RegistrySettings, open_codec
 from streaming.documents import records
 from streaming.index import notes
 from streaming.index.notes import NEVER
 from streaming.rows import Source, topic_runs
+from streaming.source_topics import EventTopic
 from streaming.worker.events.reading import read_events
 
 MATCHES_AT_ONCE = 200_000  # in a transaction, or in an Arrow batch, unless they are of one event
@@ -101,6 +102,13 @@ class Matches(NamedTuple):
             first = last
 
 
+def decoders(
+    topics: Mapping[Source, EventTopic], registry: RegistrySettings | None
+) -> dict[Source, tuple[str, Decode]]:
+    """The name of each topic, and how its events are decoded."""
+    return {source: (name, open_codec(codec, registry)) for source, (name, codec) in topics.items()}
+
+
 @dataclass(frozen=True)
 class EventMatching:
     """Matches events against the parts of the state, or of one shard."""
@@ -108,7 +116,7 @@ class EventMatching:
     parts: Sequence[Part]
     removed: Sequence[Int32]  # positions of each part
     plan: FieldPlan
-    topics: Mapping[Source, tuple[str, Decode]]  # the name of each, and how its events are decoded
+    topics: Mapping[Source, tuple[str, Decode]]  # as `decoders` makes them
     false_positives: float
     max_event_bytes: int
 

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from streaming.kafka.topics import Topic, Topics
 from tests.integration.conftest import CommandLine
-from tests.integration.running import job, lines, records, subscription
+from tests.integration.running import Job, job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("each_reading")
@@ -57,6 +57,15 @@ class Topology:
     def delivered(self, subscriber: str) -> list[Place]:
         """The places of the events, in the order of the deliveries."""
         return [place(record) for record in records(self.kafka, f"{self.name}.to.{subscriber}")]
+
+    def until_all_are_delivered(self, running: Job) -> None:
+        running.until("delivered", lambda: len(self.delivered("alice")) == len(self.written))
+
+    def check_deliveries(self) -> None:
+        """Alice has every event once, those of each partition in order."""
+        places = self.delivered("alice")
+        assert Counter(places) == self.written
+        assert in_order(places)
 
 
 def place(record: Any) -> Place:
@@ -106,9 +115,9 @@ def test_each_event_of_several_topics_is_delivered_once_and_in_order(many: Topol
     many.read(many.orders, many.ticks, many.trades)
     with job(sluice) as running:
         running.running()
-        running.until("delivered", lambda: len(many.delivered("alice")) == len(many.written))
+        many.until_all_are_delivered(running)
         many.write(many.ticks, 100)
-        running.until("delivered", lambda: len(many.delivered("alice")) == len(many.written))
+        many.until_all_are_delivered(running)
         running.process.send_signal(signal.SIGTERM)
         assert running.ended() == 0
 
@@ -125,10 +134,8 @@ def test_each_event_of_several_topics_is_delivered_once_and_in_order(many: Topol
     many.read(many.orders, many.trades, many.ticks)
     with job(sluice) as running:
         running.running()
-        running.until("delivered", lambda: len(many.delivered("alice")) == len(many.written))
-    places = many.delivered("alice")
-    assert Counter(places) == many.written
-    assert in_order(places)
+        many.until_all_are_delivered(running)
+    many.check_deliveries()
     assert sorted(many.delivered("bob")) == [(many.trades, p, n) for p in (0, 1) for n in range(5)]
     assert records(kafka, f"{name}.dead") == []
 
@@ -147,7 +154,7 @@ def test_topics_that_match_a_pattern_are_read_from_their_first_record_whenever_t
         many.write(first, 100)
         topics.create([Topic(second, 2)])
         many.write(second, 1_000)
-        running.until("delivered", lambda: len(many.delivered("alice")) == len(many.written))
+        many.until_all_are_delivered(running)
         before = len(many.written)
         many.write(first, 1_000)
         many.write(second, 1_000)
@@ -158,10 +165,8 @@ def test_topics_that_match_a_pattern_are_read_from_their_first_record_whenever_t
     many.write(third, 100)
     with job(sluice) as running:
         running.running()
-        running.until("delivered", lambda: len(many.delivered("alice")) == len(many.written))
-        places = many.delivered("alice")
-        assert Counter(places) == many.written
-        assert in_order(places)
+        many.until_all_are_delivered(running)
+        many.check_deliveries()
         if sluice.environment["SLUICE_EVENTS__READING"] == "source":
             return  # Spark does not notice it
         topics.delete([second])
@@ -169,4 +174,4 @@ def test_topics_that_match_a_pattern_are_read_from_their_first_record_whenever_t
     with job(sluice) as running:
         running.running()
         many.write(third, 100)
-        running.until("delivered", lambda: len(many.delivered("alice")) == len(many.written))
+        many.until_all_are_delivered(running)

@@ -43,7 +43,7 @@ def trade(offset: int, value: Any) -> dict[str, Any]:
 
 
 def in_cloud(row: dict[str, Any]) -> dict[str, Any]:
-    """The same as a CloudEvent in binary mode."""
+    """Return the event as a CloudEvent in binary mode."""
     attributes = {"specversion": b"1.0", "id": b"%d" % row["offset"], "source": b"here", "type": b"trade"}
     return row | {"headers": [{"key": f"ce_{name}", "value": value} for name, value in attributes.items()]}
 
@@ -107,7 +107,7 @@ def test_a_status_names_topics_only_where_there_may_be_several() -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_a_quota_counts_the_events_of_all_topics_and_lets_each_have_its_share(most: int) -> None:
-    """The same partition and second of two topics are two shares."""
+    """Two topics have the same partition and second, and each has a share of its own."""
     p = reading_both()
     p.settings = p.settings.as_json()
     p.delivery_quota = DeliveryQuota(most)
