@@ -219,17 +219,31 @@ class Topics:
         Raises JobError."""
         with self._answering("where topics end"):
             there = {name: self._admin.list_topics(name, timeout_s).topics[name].partitions for name in names}
-            latest = {TopicPartition(name, p): OffsetSpec.latest() for name, ps in there.items() for p in ps}
-            committed = IsolationLevel.READ_COMMITTED
-            futures = self._admin.list_offsets(latest, isolation_level=committed, request_timeout=timeout_s)
-            return {(tp.topic, tp.partition): future.result(2 * timeout_s).offset for tp, future in futures.items()}
+        latest = {TopicPartition(name, p): OffsetSpec.latest() for name, ps in there.items() for p in ps}
+        return self._offsets("where topics end", latest, timeout_s, IsolationLevel.READ_COMMITTED)
 
     def firsts(self, partitions: Iterable[tuple[str, int]], timeout_s: float) -> dict[tuple[str, int], int]:
         """The first offset there is, by topic and partition. Raises JobError."""
-        with self._answering("where topics begin"):
-            earliest = {TopicPartition(*at): OffsetSpec.earliest() for at in partitions}
-            futures = self._admin.list_offsets(earliest, request_timeout=timeout_s)
-            return {(tp.topic, tp.partition): future.result(2 * timeout_s).offset for tp, future in futures.items()}
+        earliest = {TopicPartition(*at): OffsetSpec.earliest() for at in partitions}
+        return self._offsets("where topics begin", earliest, timeout_s, IsolationLevel.READ_UNCOMMITTED)
+
+    def _offsets(
+        self, what: str, wanted: dict[TopicPartition, OffsetSpec], timeout_s: float, isolation: IsolationLevel
+    ) -> dict[tuple[str, int], int]:
+        """A request that fails with a passing error is repeated for timeout_s: a partition of a new topic has no leader
+        for a moment."""
+        deadline = time.monotonic() + timeout_s
+        pause_s = SHORTEST_PAUSE_S
+        while True:
+            try:
+                with self._answering(what):
+                    futures = self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=timeout_s)
+                    return {(at.topic, at.partition): f.result(2 * timeout_s).offset for at, f in futures.items()}
+            except BrokerUnreachable:
+                if time.monotonic() + pause_s > deadline:
+                    raise
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def counts(self, names: Iterable[str]) -> dict[str, int]:
         """The number of partitions of these topics, without a list of all; missing ones are left out. Raises

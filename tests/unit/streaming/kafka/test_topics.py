@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 
-from streaming.errors import BrokerUnreachable
+from streaming.errors import BrokerUnreachable, Forbidden
 from streaming.kafka import topics
 from streaming.kafka.topics import Topic, Topics
 
@@ -108,7 +108,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def of(admin: Refusing, monkeypatch: pytest.MonkeyPatch) -> Topics:
+def of(admin: Refusing | Leaderless, monkeypatch: pytest.MonkeyPatch) -> Topics:
     there = Topics("127.0.0.1:1", {})
     monkeypatch.setattr(there, "_admin", admin)
     return there
@@ -179,3 +179,49 @@ def test_brokers_that_are_away_now_count_for_a_factor_of_replication(
     there.partitions()
     admin.brokers, admin.codes = 1, [*admin.codes, KafkaError.TOPIC_ALREADY_EXISTS]
     assert there.create(WANTED) == {}
+
+
+class Leaderless:
+    """An admin client of a topic of one partition, which has no leader for the first `times` requests."""
+
+    def __init__(self, times: int, code: int = KafkaError.NOT_LEADER_FOR_PARTITION) -> None:
+        self.times = times
+        self.code = code
+
+    def list_topics(self, name: str, timeout: float) -> Any:
+        return SimpleNamespace(topics={name: SimpleNamespace(partitions={0: None})})
+
+    def list_offsets(self, wanted: dict[TopicPartition, Any], **_: object) -> dict[TopicPartition, Future[Any]]:
+        future = Future[Any]()
+        if self.times:
+            future.set_exception(KafkaException(KafkaError(self.code)))
+        else:
+            future.set_result(SimpleNamespace(offset=7))
+        self.times -= 1
+        return dict.fromkeys(wanted, future)
+
+
+OFFSETS = [
+    pytest.param(lambda there: there.ends(["events"], 5.0), id="ends"),
+    pytest.param(lambda there: there.firsts([("events", 0)], 5.0), id="firsts"),
+]
+
+
+@pytest.mark.parametrize("request_", OFFSETS)
+def test_offsets_of_a_partition_without_a_leader_are_asked_for_again(
+    request_: Callable[[Topics], object], monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    assert request_(of(Leaderless(3), monkeypatch)) == {("events", 0): 7}
+    assert 0.0 < clock.now < 1.0
+    with pytest.raises(BrokerUnreachable, match="does not say where topics"):
+        request_(of(Leaderless(1_000), monkeypatch))
+    assert 4.0 < clock.now < 7.0
+
+
+@pytest.mark.parametrize("request_", OFFSETS)
+def test_offsets_that_are_refused_are_not_asked_for_again(
+    request_: Callable[[Topics], object], monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    with pytest.raises(Forbidden):
+        request_(of(Leaderless(1, KafkaError.TOPIC_AUTHORIZATION_FAILED), monkeypatch))
+    assert clock.now == 0.0
