@@ -1,6 +1,6 @@
 """The throughput of a cluster whose executors have a fraction of a core each, beside what the model says.
 
-    python -m tests.support.programs.scaling --executors 1 2 3 4 --cores 0.2
+    python -m tests.support.programs.scaling --executors 1 2 3 4 --cores 0.1
 
 For each number of executors a job starts, is warmed up, and gets more events than it can do at once. Its executors are
 then confined. Printed are JSON lines: events per second, processor time per event in each process, and the model's
@@ -36,7 +36,7 @@ from tests.support.spark_cluster import SparkCluster
 PARTITIONS = 12  # each of 1, 2, 3 and 4 executors gets the same number
 WARM = 15_000  # events for each executor
 CHANGES = 1_000
-ROUNDS = 6  # batches that count, about; the first and the last do not
+GROWING = 3  # epochs until there is a task for each executor
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Feed:
         self.writer.write_all(self.subscriptions_topic, islice(self._changes, number))
 
 
-def main(executors: Sequence[int], cores: float, per_batch: int, load: Load) -> bool:
+def main(executors: Sequence[int], cores: float, each: int, load: Load) -> bool:
     with (
         TemporaryDirectory(prefix="sluice-scaling-") as name,
         SparkCluster(Path(name) / "spark", max(executors)) as spark,
@@ -109,7 +109,7 @@ def main(executors: Sequence[int], cores: float, per_batch: int, load: Load) -> 
             writer.write_all(settings.subscriptions.topic, load.first())
             feed = Feed(writer, settings.events.topic, settings.subscriptions.topic, load)
             for number in executors:
-                row = measured(feed, spark, here, number, cores, per_batch)
+                row = measured(feed, spark, here, number, cores, each)
                 print(json.dumps(row), flush=True)  # noqa: T201
             changes = reading.read_changes(cluster, settings.subscriptions.topic)
             statuses = reading.read_statuses(cluster, settings.subscriptions.status_topic, changes, PARTITIONS)
@@ -120,10 +120,10 @@ def main(executors: Sequence[int], cores: float, per_batch: int, load: Load) -> 
     return answer.right
 
 
-def measured(feed: Feed, spark: SparkCluster, here: Place, number: int, cores: float, per_batch: int) -> dict[str, Any]:
-    """One job, with so many executors."""
+def measured(feed: Feed, spark: SparkCluster, here: Place, number: int, cores: float, each: int) -> dict[str, Any]:
+    """One job, with so many executors, and so many events for each."""
     batches, before = Batches(), feed.sent
-    own = {"spark.options.spark.cores.max": str(number), "events.max_per_batch": str(number * per_batch)}
+    own = {"spark.options.spark.cores.max": str(number)}
     log = here.directory / f"job{number}.log"
     with ExitStack() as last, JobProcess({**here.flags, **own}, log) as job:
         job.wait_until_running(PATIENCE_S)
@@ -137,7 +137,7 @@ def measured(feed: Feed, spark: SparkCluster, here: Place, number: int, cores: f
                 group.take(process.pid)
         batches.look = lambda: took(job, spark, here.broker.pid)
         rounds = len(batches.ends)
-        feed.events((2 + ROUNDS) * number * per_batch)
+        feed.events(number * each)
         batches.until(feed.sent - before, 0, job)
         middle = took(job, spark, here.broker.pid)
         feed.changes(CHANGES)
@@ -145,8 +145,8 @@ def measured(feed: Feed, spark: SparkCluster, here: Place, number: int, cores: f
         of_changes = {
             name: round(1e6 * (s - middle[name]) / CHANGES) for name, s in took(job, spark, here.broker.pid).items()
         }
-        (began, first, before_it), *_, (ended, last_one, after_it) = batches.ends[rounds:][1:-1]
-        done, took_s, n_batches = last_one - first, ended - began, len(batches.ends[rounds:]) - 3
+        (began, first, before_it), *_, (ended, last_one, after_it) = batches.ends[rounds:][GROWING:-1]
+        done, took_s, n_batches = last_one - first, ended - began, len(batches.ends[rounds:]) - GROWING - 2
         us = {name: round(1e6 * (s - before_it[name]) / done, 1) for name, s in after_it.items()}
         job.stopped()
     state = sum(file.stat().st_size for file in (here.directory / "checkpoint" / "state").glob("part-*"))
@@ -183,10 +183,10 @@ def took(job: JobProcess, spark: SparkCluster, broker: int) -> dict[str, float]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--executors", type=int, nargs="+", default=[1, 2, 3, 4])
-    parser.add_argument("--cores", type=float, default=0.2, help="of each executor")
-    parser.add_argument("--per-batch", type=int, default=10_000, help="events in a batch, for each executor")
+    parser.add_argument("--cores", type=float, default=0.1, help="of each executor")
+    parser.add_argument("--events", type=int, default=200_000, help="for each executor: half a minute and more")
     parser.add_argument("--subscriptions", type=int, default=100_000)
     parser.add_argument("--matches", type=float, default=1.0, help="deliveries of an event")
     given = parser.parse_args()
     wanted = Load(subscriptions=given.subscriptions, matches=given.matches)
-    raise SystemExit(0 if main(given.executors, given.cores, given.per_batch, wanted) else 1)
+    raise SystemExit(0 if main(given.executors, given.cores, given.events, wanted) else 1)
