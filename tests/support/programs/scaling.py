@@ -184,7 +184,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--executors", type=int, nargs="+", default=[1, 2, 3, 4])
     parser.add_argument("--cores", type=float, default=0.1, help="of each executor")
-    parser.add_argument("--events", type=int, default=200_000, help="for each executor: half a minute and more")
+    parser.add_argument("--events", type=int, default=1_800_000, help="for each executor: a minute")
     parser.add_argument("--subscriptions", type=int, default=100_000)
     parser.add_argument("--matches", type=float, default=1.0, help="deliveries of an event")
     given = parser.parse_args()
