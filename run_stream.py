@@ -60,6 +60,9 @@ COMMANDS = {  # by module, which is imported on demand; each with the first line
     },
     "commands.topics": {"topics": "Create and list topics."},
     "commands.subscriptions": {"subscriptions": "List, show, export and apply subscriptions."},
+    "commands.subscribers.command": {
+        "subscribers": "List what each subscriber got: deliveries, bytes, matches, dead letters, the last event.",
+    },
     "commands.dead_letters": {"dlq": "List, show and redrive dead letters."},
     "commands.settings": {"config": "Show the settings."},
     "bench.command": {

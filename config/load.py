@@ -93,6 +93,8 @@ def _clashes(settings: Settings) -> Iterator[str]:
         ("subscriptions.status_topic", settings.subscriptions.status_topic),
         ("dead_letters.topic", settings.dead_letters.topic),
     ]
+    if settings.metrics.topic:
+        names.append(("metrics.topic", settings.metrics.topic))
     if deliveries.layout == "shared":
         names.append(("deliveries.topic", deliveries.topic))
     elif len(deliveries.prefix) + LONGEST_SUBSCRIBER > LONGEST_TOPIC:

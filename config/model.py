@@ -203,6 +203,17 @@ class Spark(Section):
     """Spark properties under their own names."""
 
 
+class Metrics(Section):
+    topic: TopicName | Literal[""] = "subscribers.metrics"
+    """Topic of the metrics of each subscriber and subscription; compacted. Empty: nobody counts them."""
+    subscriptions: bool = True
+    """Whether each subscription has metrics too, besides each subscriber."""
+    records_per_second: Annotated[int, Field(gt=0)] = 1_000
+    """Most records that the job writes to that topic. What it cannot write yet it writes later."""
+    subscribers: Annotated[list[str], Field(max_length=1_000)] = []
+    """Names of subscribers that the metrics for Prometheus have as labels."""
+
+
 class Monitoring(Section):
     enabled: bool = True
     """Whether the job answers HTTP requests for its status, its metrics and its health."""
@@ -239,5 +250,6 @@ class Settings(Section):
     dead_letters: DeadLetters = DeadLetters()
     matching: Matching = Matching()
     spark: Spark = Spark()
+    metrics: Metrics = Metrics()
     monitoring: Monitoring = Monitoring()
     log: Log = Log()

@@ -40,6 +40,7 @@ class RowKind(IntEnum):
     PUBLISHED = 6
     SLOT = 7
     LOOKED = 8
+    SUBSCRIBER_COUNTS = 9
 
 
 # Spark takes a timestamp for one of the Julian calendar, before 1900 also of the local mean time of the JVM's zone.
@@ -167,6 +168,12 @@ class DeliveryCounts(NamedTuple):
     counts: Int64  # [S]
 
 
+class CountedSubscribers(NamedTuple):
+    """What subscribers and subscriptions got from a task, as bytes (`subscriber_counts.SubscriberCounts`)."""
+
+    value: bytes
+
+
 class CommitTimes(NamedTuple):
     """When a task had matched the events of a transaction, sent its records, and committed it (epoch s)."""
 
@@ -265,6 +272,7 @@ Row = (
     | MisreadTimes
     | DeliveryCounts
     | Published
+    | CountedSubscribers
     | SlotReport
 )
 
@@ -372,6 +380,10 @@ def _published(rows: pa.RecordBatch) -> Iterator[Row]:
     return map(Published.from_json, rows["value"].to_pylist())
 
 
+def _counted_subscribers(rows: pa.RecordBatch) -> Iterator[Row]:
+    return map(CountedSubscribers, rows["value"].to_pylist())
+
+
 def _slots(rows: pa.RecordBatch) -> Iterator[Row]:
     return (SlotReport(**orjson.loads(facts)) for facts in rows["value"].to_pylist())
 
@@ -386,6 +398,7 @@ _READERS = {
     RowKind.PUBLISHED: _published,
     RowKind.SLOT: _slots,
     RowKind.LOOKED: _looked_at,
+    RowKind.SUBSCRIBER_COUNTS: _counted_subscribers,
 }
 
 

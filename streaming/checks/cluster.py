@@ -87,6 +87,10 @@ def _faults(settings: Settings, name: str, options: Mapping[str, str]) -> Iterat
         if "compact" not in policy:
             text = "cleanup.policy is not compact: statuses are forgotten, and with them the order of changes"
             yield WARNING, text, "cleanup.policy", "compact"
+    elif name == settings.metrics.topic:
+        if "compact" not in policy:
+            text = "cleanup.policy is not compact: metrics of subscribers are forgotten, or each start reads more"
+            yield WARNING, text, "cleanup.policy", "compact"
     elif "compact" in policy:
         text = "cleanup.policy is compact: it takes no record without a key, and forgets all but the last of a key"
         yield FAILURE, text, "cleanup.policy", "delete"
@@ -107,6 +111,8 @@ def _rights(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) 
         settings.subscriptions.status_topic: ("WRITE", "READ"),
         settings.dead_letters.topic: ("WRITE",),
     }
+    if settings.metrics.topic:
+        wanted[settings.metrics.topic] = ("WRITE", "READ")
     wanted |= dict.fromkeys(
         delivery_topics.existing(settings, there) or ([deliveries.topic] if shared else []), ("WRITE",)
     )

@@ -61,6 +61,8 @@ from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, SubscriptionsTopic, restore
 from streaming.state.state import FALLBACK_ALGORITHM, MOST_MOVED_SUBSCRIPTIONS, Index, State
 from streaming.state.store import Store
+from streaming.subscribers.metrics_topic import MetricsTopic
+from streaming.subscribers.recorder import RecorderLimits, SubscriberRecorder
 from streaming.worker.settings import TaskSettings
 
 if TYPE_CHECKING:
@@ -104,7 +106,8 @@ def topics(settings: Settings) -> Topics:
     the settings of new ones."""
     there = Cluster.of(settings).topics()
     there.required(layout.needed(settings), "`run_stream.py topics create` makes all that the job needs")
-    there.check_readable_and_writable(settings.subscriptions.status_topic)
+    for name in filter(None, (settings.subscriptions.status_topic, settings.metrics.topic)):
+        there.check_readable_and_writable(name)
     there.check_group(settings.query.name)
     check_config(settings, there)
     return there
@@ -320,6 +323,8 @@ def task_settings(settings: Settings, sources: SourceTopics) -> TaskSettings:
         rule=DeliveryRule.of(deliveries),
         max_bytes=deliveries.max_bytes,
         partitions=deliveries.partitions,
+        counts_subscribers=bool(settings.metrics.topic),
+        counts_subscriptions=settings.metrics.subscriptions,
     )
 
 
@@ -380,6 +385,18 @@ def observer(settings: Settings, monitor: Monitor, last: ExitStack) -> Observer:
         subscriptions=settings.subscriptions.topic,
     )
     return Observers(monitor, last.enter_context(traces))
+
+
+def recorder(settings: Settings, monitor: Monitor, state: State, last: ExitStack) -> Observer:
+    """The observer that keeps the metrics of subscribers, if there is to be one. `last` writes the remaining ones."""
+    metrics = settings.metrics
+    if not metrics.topic:
+        return Observer()
+    topic = MetricsTopic(Cluster.of(settings), metrics.topic, settings.query.name)
+    limits = RecorderLimits(metrics.records_per_second, metrics.subscribers)
+    recorder = last.enter_context(SubscriberRecorder(topic, lambda: state.snapshot, limits))
+    monitor.show_subscribers(recorder.view)
+    return recorder
 
 
 def _registry(settings: Settings) -> RegistrySettings | None:

@@ -113,7 +113,11 @@ class JobRun:
                         pending_index = compiler.submit(self._index_of_settings, spark, compilers, monitor.preparing)
                     state = assembly.state(settings, restored, store, background, context, pending_index)
                     monitor.enter(STARTING, state)
-                    observer = Observers(assembly.observer(settings, monitor, last), ProgressToSupervisor(self.past))
+                    observer = Observers(
+                        assembly.observer(settings, monitor, last),
+                        assembly.recorder(settings, monitor, state, last),
+                        ProgressToSupervisor(self.past),
+                    )
                     planned = partial(sources.planned, spark, self.spark_checkpoint, names.sources)
                     pipeline = assembly.pipeline(
                         settings, names, state, slots, topics, spark, observer=observer, planned=planned

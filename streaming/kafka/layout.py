@@ -12,14 +12,21 @@ if TYPE_CHECKING:
     from config.model import Settings
 
 
+# Of the metrics topic. A start reads it from the first record, so superseded ones are to be removed soon, and Kafka
+# compacts closed segments only.
+METRICS = {"cleanup.policy": "compact", "segment.bytes": str(64 << 20), "min.cleanable.dirty.ratio": "0.2"}
+
+
 def needed(settings: Settings) -> list[str]:
     """The names of the topics without which the job does not start."""
+    metrics = [settings.metrics.topic] if settings.metrics.topic else []
     shared = [settings.deliveries.topic] if settings.deliveries.layout == "shared" else []
     return [
         *settings.events.names,
         settings.subscriptions.topic,
         settings.subscriptions.status_topic,
         settings.dead_letters.topic,
+        *metrics,
         *shared,
     ]
 
@@ -46,5 +53,6 @@ def topics(settings: Settings, partitions: int, replication_factor: int) -> list
         settings.subscriptions.status_topic: (1, {"cleanup.policy": "compact"}),
         settings.dead_letters.topic: (1, roomy),
         settings.deliveries.topic: (partitions, delivery_config(settings)),
+        settings.metrics.topic: (1, METRICS),
     }
     return [Topic(name, configs[name][0], replication_factor, configs[name][1]) for name in needed(settings)]

@@ -1,4 +1,4 @@
-"""The metrics for Prometheus, with its conventions for names, units and types; no label names a subscriber."""
+"""The metrics for Prometheus, with its conventions for names, units and types; labels name listed subscribers only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from streaming.documents.records import REASONS
+from streaming.documents.records import OF_DELIVERIES, REASONS
+from streaming.documents.subscriber_metrics import SubscriberMetrics
 from streaming.latencies import Latencies
 from streaming.monitoring import status
 from streaming.monitoring.figures import Figures
@@ -61,6 +62,8 @@ def families(view: JobView) -> Iterator[Family]:
     for partition in view.lag if view.broker.unknown_since is None else ():
         lag.add_metric([partition.topic, str(partition.partition)], partition.records)
     yield lag
+    if view.subscribers is not None and view.subscribers.is_whole:
+        yield from _of_subscribers(view.subscribers.shown)
     if view.state is not None:
         joins = _histogram(view.state.joins)
         yield HistogramMetricFamily("sluice_state_join_duration_seconds", "Duration of compactions.", *joins)
@@ -124,6 +127,34 @@ def _of_executors(view: JobView) -> Iterator[Family]:
         deliveries.add_metric(of, view.figures.executors.get(executor.id, 0))
     yield tasks
     yield deliveries
+
+
+def _of_subscribers(shown: Iterable[SubscriberMetrics]) -> Iterator[Family]:
+    """Metrics of the subscribers of `metrics.subscribers`, over all restarts."""
+    labels = ["subscriber"]
+    deliveries, size, matches, letters = (
+        CounterMetricFamily(
+            f"sluice_subscriber_{name}", f"{help} `metrics.subscribers` lists the subscribers.", labels=of
+        )
+        for name, help, of in (
+            ("deliveries", "Deliveries committed for a subscriber.", labels),
+            ("delivered_bytes", "Deliveries with headers, before compression.", labels),
+            ("matches", "Pairs of an event and a subscription of the subscriber.", labels),
+            ("dead_letters", "Deliveries to a subscriber that became dead letters.", [*labels, "reason"]),
+        )
+    )
+    help = "The latest timestamp of an event that the subscriber's subscriptions match."
+    last = GaugeMetricFamily("sluice_subscriber_last_event_timestamp_seconds", help, labels=labels)
+    for one in shown:
+        of = [one.subscriber]
+        deliveries.add_metric(of, one.deliveries)
+        size.add_metric(of, one.size_bytes)
+        matches.add_metric(of, one.matches)
+        for reason in OF_DELIVERIES:
+            letters.add_metric([*of, reason], one.dead_letters.get(reason, 0))
+        if one.last_event_ms:
+            last.add_metric(of, one.last_event_ms / 1000)
+    yield from (deliveries, size, matches, letters, last)
 
 
 def _histogram(latencies: Latencies) -> tuple[list[tuple[str, float]], float]:

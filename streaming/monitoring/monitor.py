@@ -31,6 +31,7 @@ from streaming.monitoring.view import (
     Preparation,
     SparkProgress,
     StateView,
+    SubscribersView,
 )
 from streaming.rows import SUBSCRIPTIONS, SourcePartition
 from streaming.source_topics import SourceTopics
@@ -83,6 +84,7 @@ class Monitor(Observer):
         self._sizes: Mapping[Part, int] = {}
         self._start_s: float | None = None
         self._troubles = Troubles()
+        self._subscribers: Callable[[], SubscribersView] | None = None
         self._ended = threading.Event()
         self._looking = threading.Thread(target=self._look_again_and_again, name="sluice-monitor", daemon=True)
 
@@ -102,6 +104,10 @@ class Monitor(Observer):
         if phase == RUNNING:
             self._start_s = self._beat_at - self._about.started_at
         self._phase = phase
+
+    def show_subscribers(self, view: Callable[[], SubscribersView]) -> None:
+        """From now on, show these metrics of subscribers too."""
+        self._subscribers = view
 
     def preparing(self, step: str, done: int = 0, of: int = 0) -> None:
         """Set what is done for the index of the settings. It is shown while the state lacks that index."""
@@ -205,6 +211,7 @@ class Monitor(Observer):
             resident_bytes=self._resident,
             start_s=self._start_s,
             troubles=self._troubles.last,
+            subscribers=self._subscribers() if self._subscribers is not None else None,
         )
 
     def _look_again_and_again(self) -> None:

@@ -175,6 +175,9 @@ class Observer:
     def deleted(self, events: int) -> None:
         """Some events of batches that are done were deleted before they could be read."""
 
+    def counted(self, subscribers: bytes) -> None:
+        """A task has committed what these `SubscriberCounts` say."""
+
 
 class Observers(Observer):
     """Calls several observers in their order."""
@@ -201,3 +204,7 @@ class Observers(Observer):
     def deleted(self, events: int) -> None:
         for observer in self._observers:
             observer.deleted(events)
+
+    def counted(self, subscribers: bytes) -> None:
+        for observer in self._observers:
+            observer.counted(subscribers)

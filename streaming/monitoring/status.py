@@ -29,6 +29,9 @@
     spark           heap_bytes
     executors       those of Spark that run now: id, host, cores, running, done and failed (tasks since the executor
                     started), deliveries (since the job started)
+    subscribers     number (of those with metrics), whole (whether the sums of earlier processes are in them), and the
+                    busiest, each with subscriber, deliveries_per_s (of late), deliveries, bytes, matches, dead_letters
+                    (by reason), last_event_at, since (epoch s); null where metrics.topic is empty
     resident_bytes  of the processes below the driver: jvm, workers, beside
     troubles        the last warnings and errors, the newest first: at (epoch s), level, event, detail
 
@@ -46,7 +49,7 @@ from streaming.latencies import Latencies
 from streaming.monitoring.figures import INTERVAL_S
 from streaming.monitoring.reporting import by_request
 from streaming.monitoring.verdicts import ailing, notes, stalled_s, unsaved_s, waiting, without_progress_s
-from streaming.monitoring.view import JobView
+from streaming.monitoring.view import JobView, SubscribersView
 from streaming.version import VERSION
 
 Document = dict[str, Any]
@@ -115,6 +118,7 @@ def document(view: JobView) -> Document:
             {**asdict(executor), "deliveries": figures.executors.get(executor.id, 0)}
             for executor in view.progress.executors
         ],
+        "subscribers": _subscribers(view.subscribers),
         "resident_bytes": dict(view.resident_bytes),
         "troubles": [
             {"at": trouble.at, "level": trouble.level, "event": trouble.event, "detail": _detail(trouble.fields)}
@@ -159,6 +163,25 @@ def _state(view: JobView) -> Document | None:
         "saved_at": state.saved_at,
         "unsaved_s": round(unsaved_s(view), 1),
     }
+
+
+def _subscribers(view: SubscribersView | None) -> Document | None:
+    if view is None:
+        return None
+    busiest = [
+        {
+            "subscriber": one.metrics.subscriber,
+            "deliveries_per_s": round(one.deliveries_per_s, 1),
+            "deliveries": one.metrics.deliveries,
+            "bytes": one.metrics.size_bytes,
+            "matches": one.metrics.matches,
+            "dead_letters": one.metrics.dead_letters,
+            "last_event_at": one.metrics.last_event_ms / 1000 or None,
+            "since": one.metrics.since_ms / 1000,
+        }
+        for one in view.busiest
+    ]
+    return {"number": view.number, "whole": view.is_whole, "busiest": busiest}
 
 
 def _preparation(view: JobView) -> Document | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from streaming.documents.subscriber_metrics import SubscriberMetrics
 from streaming.latencies import Latencies
 from streaming.monitoring.figures import Figures
 from streaming.process.supervision import RestartHistory
@@ -144,6 +145,24 @@ class Trouble:
 
 
 @dataclass(frozen=True)
+class SubscriberView:
+    """A subscriber's metrics, and its deliveries per second of late."""
+
+    metrics: SubscriberMetrics
+    deliveries_per_s: float
+
+
+@dataclass(frozen=True)
+class SubscribersView:
+    """The metrics of subscribers."""
+
+    number: int = 0  # of those that have any
+    is_whole: bool = False  # what the topic says of earlier processes is in them
+    busiest: tuple[SubscriberView, ...] = ()  # the busiest first
+    shown: tuple[SubscriberMetrics, ...] = ()  # those of `metrics.subscribers`
+
+
+@dataclass(frozen=True)
 class JobView:
     about: About
     now: float  # epoch s
@@ -160,3 +179,4 @@ class JobView:
     resident_bytes: Mapping[str, int]  # by what processes are for; empty where that cannot be told
     start_s: float | None  # how long it took until it ran
     troubles: tuple[Trouble, ...]  # the newest first
+    subscribers: SubscribersView | None = None  # None: they are not counted

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 SHOWN_PARTITIONS = 10
 SHOWN_EXECUTORS = 10
 QUANTILES = ("p50", "p95", "p99", "max")
+SUBSCRIBER_COLUMNS = ("subscriber", "deliveries/s", "deliveries", "bytes", "dead letters", "last event")
 EXECUTOR_COLUMNS = ("executor", "host", "cores", "running", "done", "failed", "deliveries")
 
 STAGES = {
@@ -137,6 +138,21 @@ def executors(document: Document) -> list[tuple[str, ...]]:
     if others:
         rows.append((f"{len(others):,} others", "", *(number(sum(one[name] for one in others)) for name in counted)))
     return rows
+
+
+def subscribers(document: Document) -> list[tuple[str, ...]]:
+    """The rows below SUBSCRIBER_COLUMNS, the busiest first."""
+    return [
+        (
+            one["subscriber"],
+            number(one["deliveries_per_s"]),
+            number(one["deliveries"]),
+            size(one["bytes"]),
+            number(sum(one["dead_letters"].values())),
+            moment(one["last_event_at"]) if one["last_event_at"] else "-",
+        )
+        for one in (document["subscribers"] or {"busiest": ()})["busiest"]
+    ]
 
 
 def last_batch(document: Document) -> str:

@@ -24,7 +24,8 @@ from streaming.rows import SPARK_IS_RIGHT_FROM_MS, Published, RowKind
 from streaming.worker.events.matches import MATCHES_AT_ONCE, Matches
 from streaming.worker.publication import Publication
 from streaming.worker.settings import TaskSettings
-from streaming.worker.transaction import MatchedBatch, Transaction
+from streaming.worker.subscriber_counter import SubscriberCounter
+from streaming.worker.transaction import SUBSCRIBERS, MatchedBatch, Transaction
 
 
 @dataclass
@@ -59,10 +60,13 @@ class Task:
         self._producer = self.publication.producers[self.number]
         self._left = dict(self.publication.quota.left)
         self._sources = {topic.name: source for source, topic in self.settings.topics.items()}
+        self._counter: SubscriberCounter | None = None
+        if self.settings.counts_subscribers:
+            self._counter = SubscriberCounter(SUBSCRIBERS, self.settings.counts_subscriptions)
 
     def report(self) -> list[Mapping[str, Any]]:
-        """The PROGRESS rows of the events that this task has committed, its PUBLISHED row if there are any, and its
-        SLOT row."""
+        """The PROGRESS rows of the events that this task has committed, its PUBLISHED row if there are any, its
+        SUBSCRIBER_COUNTS rows, and its SLOT row."""
         facts = {
             "slot": self.number,
             "producer_id": self._producer.id,
@@ -73,6 +77,7 @@ class Task:
         return [
             *self._read.rows(),
             *([published] if self._published.commits else []),
+            *(self._counter.rows() if self._counter is not None else ()),
             {"kind": RowKind.SLOT, "value": orjson.dumps(facts)},
         ]
 
@@ -106,6 +111,8 @@ class Task:
             self._read = read
             traced = TRACED_EVENTS - len(self._published.trace_contexts)
             self._published.add(transaction.published(taken, matched, committed, traced))
+            if self._counter is not None:
+                self._counter.add(transaction.counted_deliveries())
         return len(rows), []
 
     def _committed(self, transaction: Transaction, read: Progress) -> Committed | None:

@@ -27,6 +27,8 @@ class TaskSettings:
     rule: DeliveryRule = field(default_factory=DeliveryRule)
     max_bytes: int = 1_000_000  # of a delivery
     partitions: int = 1  # of a delivery topic, unless the publication says otherwise
+    counts_subscribers: bool = False  # and reports what each got
+    counts_subscriptions: bool = False  # of these subscribers too
 
     def as_json(self) -> TaskSettings:
         """These settings for events in JSON."""

@@ -34,6 +34,7 @@ from streaming.worker.events.matches import Matches
 from streaming.worker.executor import executor
 from streaming.worker.publication import Publication, Share
 from streaming.worker.settings import TaskSettings
+from streaming.worker.subscriber_counter import CountedDeliveries, CountedMatches
 
 SUBSCRIBERS = Interner()  # of this process
 
@@ -79,13 +80,15 @@ class Transaction:
     destinations: list[TopicPartition] = field(default_factory=list, init=False)
     # Results of the last attempt.
     dead_letters: Counter[str] = field(default_factory=Counter, init=False)  # by reason
+    letters_to: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)  # by subscriber and reason
     encoded_s: float = field(default=0.0, init=False)
     counts: Published = field(default_factory=Published, init=False)  # complete once all pieces are made
 
     def __post_init__(self) -> None:
         batch, settings = self.batch, self.batch.settings
         rows, subscribers, ids = batch.matches.between(self.begin, self.end)
-        self._deliveries = group(rows, SUBSCRIBERS.numbers(subscribers), ids, len(batch.rows))
+        self._matched = rows, SUBSCRIBERS.numbers(subscribers)
+        self._deliveries = group(*self._matched, ids, len(batch.rows))
         self._headers = headers_by_topic(
             batch.columns,
             self._deliveries.event,
@@ -146,7 +149,7 @@ class Transaction:
         Raises BrokerUnreachable if there are dead letters and no topic for them.
         """
         batch, options = self.batch, self.batch.client.options
-        self.dead_letters, self.encoded_s = Counter(), 0.0
+        self.dead_letters, self.letters_to, self.encoded_s = Counter(), Counter(), 0.0
         form = Format(
             producer,
             np.zeros(len(self.destinations), np.int64),
@@ -182,6 +185,16 @@ class Transaction:
             dead_letters=self.dead_letters,
             executor=executor(),
         )
+
+    def counted_deliveries(self) -> CountedDeliveries:
+        """What subscribers get, once all pieces are made."""
+        rows, subscriber = self._matched
+        timestamp, matches, begin = self.batch.columns.timestamp, [], 0
+        for part in self.batch.matches.parts_between(self.begin, self.end):
+            some = slice(begin, begin := begin + len(part.row))
+            matches.append(CountedMatches(subscriber[some], timestamp[rows[some]], part.position, part.ids))
+        good = self._good
+        return CountedDeliveries(self._deliveries.subscriber[good], self._sizes[good], self.letters_to, tuple(matches))
 
     def published(self, taken: float, matched: float, committed: Committed, traced: int) -> Published:
         """Counts, times and latencies of the committed transaction, with at most `traced` trace contexts. `taken` is
@@ -246,6 +259,7 @@ class Transaction:
         else:
             reason = records.TOPIC_REFUSED
             detail = f"the broker refuses it for topic {topic}: {self._refused[topic]}"
+        self.letters_to[name, reason] += 1
         ids = deliveries.ids[deliveries.ids_start[delivery] : deliveries.ids_start[delivery + 1]].tobytes().decode()
         about = {"subscriber": name, "subscriptionids": ids, "matchversion": str(publication.version)}
         if self.batch.false_positives:

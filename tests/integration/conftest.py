@@ -115,6 +115,7 @@ class CommandLine:
             "SLUICE_SUBSCRIPTIONS__TOPIC": f"{name}.subscriptions",
             "SLUICE_SUBSCRIPTIONS__STATUS_TOPIC": f"{name}.status",
             "SLUICE_DEAD_LETTERS__TOPIC": f"{name}.dead",
+            "SLUICE_METRICS__TOPIC": f"{name}.metrics",
             "SLUICE_DELIVERIES__PREFIX": f"{name}.to.",
             "SLUICE_LOG__FORMAT": "json",
         }
@@ -131,6 +132,7 @@ class CommandLine:
                 "events": {"topic": f"{name}.events"},
                 "subscriptions": {"topic": f"{name}.subscriptions", "status_topic": f"{name}.status"},
                 "dead_letters": {"topic": f"{name}.dead"},
+                "metrics": {"topic": f"{name}.metrics"},
                 "deliveries": {"prefix": f"{name}.to.", "topic": f"{name}.all"},
             }
         )

@@ -95,6 +95,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.state",
     ),
     "streaming.monitoring": ("streaming.process", "streaming.documents", "streaming.index", "streaming.state"),
+    "streaming.subscribers": (
+        "streaming.documents",
+        "streaming.publishing",
+        "streaming.kafka",
+        "streaming.index",
+        "streaming.monitoring",
+    ),
     "streaming.driver": (
         "streaming.process",
         "streaming.codecs",
@@ -107,6 +114,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "streaming.state",
         "streaming.precompile",
         "streaming.monitoring",
+        "streaming.subscribers",
     ),
     "streaming.admin": (
         "streaming.codecs",
@@ -140,6 +148,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "bench.gate": ("bench.workloads", "bench.matching", "bench.system"),
     "commands.shared": (),
     "commands.demo": ("commands.shared",),
+    "commands.subscribers": ("commands.shared",),
 }
 # A package's first page offers what programs call, from these rooms, and imports it when it is called.
 OFFERED = {"streaming": {"streaming.process", "streaming.driver"}}

@@ -28,6 +28,7 @@ from streaming.publishing.contract import TopicPartition
 from streaming.rows import (
     PACKED,
     ConsumerRecord,
+    CountedSubscribers,
     DeadLetter,
     LookedAt,
     Published,
@@ -49,6 +50,8 @@ log = logger("sluice.batch")
 # Made once: Spark would parse a text anew for every batch.
 OUTPUT = from_arrow_schema(PACKED)
 BETWEEN = from_arrow_schema(SHIPPED)
+
+_OF_TASKS = (SlotReport, Published, CountedSubscribers, LookedAt)  # rows that are done with once they are taken
 
 Batch = TypeVar("Batch")
 
@@ -145,7 +148,7 @@ class BatchRun(ABC, Generic[Batch]):
             if not missing:
                 self.pipeline.delivery_quota.count(wanted)
                 self._looked_at(rows)
-                return done + [row for row in rows if not isinstance(row, SlotReport | Published | LookedAt)]
+                return done + [row for row in rows if not isinstance(row, _OF_TASKS)]
             if deadline.ends(self.pipeline.state.positions != before):
                 raise BrokerUnreachable(f"{min(missing)} was made, but tasks do not find it")
             done += _progress_of_events(rows)  # the rest comes again
@@ -158,7 +161,9 @@ class BatchRun(ABC, Generic[Batch]):
         reports = [row for row in rows if isinstance(row, SlotReport)]
         self.pipeline.slots.take(reports)
         for row in rows:
-            if isinstance(row, Published):
+            if isinstance(row, CountedSubscribers):
+                self.pipeline.observer.counted(row.value)
+            elif isinstance(row, Published):
                 self.report.add_task(row)
                 self.pipeline.state.seen = self.pipeline.state.seen.plus(row.met, row.attributes, row.batches)
         positions = {(row.source, row.partition): row.offset + 1 for row in _progress_of_events(rows)}

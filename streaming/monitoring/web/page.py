@@ -13,6 +13,7 @@ from streaming.monitoring.status import Document
 from streaming.monitoring.wording import (
     EXECUTOR_COLUMNS,
     QUANTILES,
+    SUBSCRIBER_COLUMNS,
     VERDICTS,
     duration,
     executors,
@@ -25,6 +26,7 @@ from streaming.monitoring.wording import (
     number,
     publish_errors,
     readable,
+    subscribers,
     totals,
     unknown_lag,
 )
@@ -100,6 +102,7 @@ def _main(document: Document) -> Element:
         _totals(document),
         _job(document),
         _executors(document),
+        _busiest(document),
         _warnings(document),
     )
 
@@ -187,6 +190,15 @@ def _executors(document: Document) -> Element:
     rows = executors(document)
     content = _table(EXECUTOR_COLUMNS, rows, texts=2) if rows else _note("not known yet")
     return _section("Executors of Spark, tasks and deliveries", content)
+
+
+def _busiest(document: Document) -> Element:
+    if document["subscribers"] is None:
+        return _section("Busiest subscribers", _note("not counted: metrics.topic is empty"))
+    rows = subscribers(document)
+    about = f"of {number(document['subscribers']['number'])}; `run_stream.py subscribers` lists all"
+    content = (_table(SUBSCRIBER_COLUMNS, rows), _note(about)) if rows else (_note("none yet"),)
+    return _section("Busiest subscribers, last minute", *content, wide=True)
 
 
 def _warnings(document: Document) -> Element:

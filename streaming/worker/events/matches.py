@@ -72,12 +72,17 @@ class Matches(NamedTuple):
     def between(self, begin: int, end: int) -> tuple[Int64, Texts, Texts]:
         """The row, the subscriber and the id of each match of the rows begin .. end, part by part."""
         rows, subscribers, ids = [np.empty(0, np.int64)], [], []
-        for part in self.parts:
-            first, last = np.searchsorted(part.row, (begin, end))
-            rows.append(part.row[first:last])
-            subscribers.append(part.subscribers.take(part.position[first:last]))
-            ids.append(part.ids.take(part.position[first:last]))
+        for part in self.parts_between(begin, end):
+            rows.append(part.row)
+            subscribers.append(part.subscribers.take(part.position))
+            ids.append(part.ids.take(part.position))
         return np.concatenate(rows), Texts.joined(subscribers), Texts.joined(ids)
+
+    def parts_between(self, begin: int, end: int) -> Iterator[Matched]:
+        """The matches of the rows begin .. end, part by part."""
+        for part in self.parts:
+            some = slice(*np.searchsorted(part.row, (begin, end)))
+            yield part._replace(row=part.row[some], position=part.position[some])
 
     def bounded(self, most: int) -> Matches:
         """Declare each row dead that more than `most` subscriptions match; 0: any number may match."""

@@ -105,6 +105,7 @@ def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(use
         second.running()
         second.until("done with what came meanwhile", lambda: second.total("events") == 1)
     assert users.as_("alice", "consume", "alice").splitlines() == ['{"x": 1}', '{"x": 1, "again": true}']
+    assert orjson.loads(users.as_("watcher", "subscribers", "--json"))["deliveries"] == 2
     summary = orjson.loads(users.as_("replayer", "replay", "s1", "--from", "1h", "--json"))
     assert summary["delivered"] == 2
 

@@ -42,6 +42,7 @@ from streaming.rows import (
 )
 from streaming.source_topics import SourceTopics
 from streaming.state.state import State
+from streaming.subscriber_counts import SubscriberCounts
 from streaming.worker import epoch, publishing
 from streaming.worker.compiling import ChangeRecords
 from streaming.worker.publication import UNLIMITED, Publication, Quota
@@ -329,13 +330,17 @@ def step(p: Pipeline, *rows: dict[str, Any], most: int = 1_000_000) -> list[Reco
 
 
 class Reports(Observer):
-    """Of the batches that had rows."""
+    """Of the batches that had rows, and what tasks counted by subscriber."""
 
     def __init__(self) -> None:
         self.seen: list[Report] = []
+        self.counts: list[SubscriberCounts] = []
 
     def batch(self, report: Report) -> None:
         self.seen.append(report)
+
+    def counted(self, subscribers: bytes) -> None:
+        self.counts.append(SubscriberCounts.from_bytes(subscribers))
 
 
 class Later(Executor):

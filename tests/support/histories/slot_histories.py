@@ -251,6 +251,10 @@ class SlotHistory(Ledger):
             after = of_source(pipeline.state.positions, EVENTS)
             passed = sum(to - before.get(p, 0) for p, to in after.items())
             assert sum(report.events for report in reports.seen) == passed, "an event is not counted, or twice"
+            matches = sum(report.counts["matches"] for report in reports.seen)
+            of_subscribers = sum(int(counts.matches.sum()) for counts in reports.counts)
+            assert of_subscribers <= matches, "by subscriber, a match is counted twice"
+            self.seen["counted by subscriber"] += 0 < of_subscribers == matches
 
         return check
 

@@ -50,7 +50,7 @@ def test_the_list_of_commands_says_of_each_what_its_own_help_begins_with(name: s
         "config show",
         "schema",
         *(f"{name} --help" for name in ("topics list", "produce", "subscribe", "subscriptions list", "dlq list")),
-        *(f"{name} --help" for name in ("consume", "tap", "top", "doctor", "broker", "run")),
+        *(f"{name} --help" for name in ("consume", "tap", "top", "doctor", "broker", "run", "subscribers")),
     ],
 )
 def test_a_command_that_computes_nothing_does_not_import_what_does(arguments: str) -> None:

@@ -115,6 +115,8 @@ def test_the_settings_of_delivery_topics_are_added_to_those_of_their_index_files
         ),
         ("[dead_letters]\ntopic = 'deliveries.dead'\n", "dead_letters.topic = 'deliveries.dead': begins with"),
         ("[dead_letters]\ntopic = 'deliveries_dead'\n", "dead_letters.topic = 'deliveries_dead': begins with"),
+        ("[metrics]\ntopic = 'events'\n", "metrics.topic = 'events': is the topic of events.topic too"),
+        ("[metrics]\ntopic = 'a b'\n", "metrics.topic"),
         ("[events]\ntopic = 'deadletters'\n", "dead_letters.topic = 'deadletters': is the topic of events.topic too"),
         ("[events]\ntopic = 'subscriptions_status'\n", "'subscriptions.status': is the topic of events.topic too"),
         ("[deliveries]\nlayout = 'shared'\ntopic = 'events'\n", "deliveries.topic = 'events': is the topic of events"),

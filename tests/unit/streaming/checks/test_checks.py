@@ -113,6 +113,18 @@ CASES: dict[str, tuple[Said, str, str, str]] = {
         WARNING,
         "statuses are forgotten",
     ),
+    "metrics not compacted": (
+        replace(GOOD, configs={"subscribers.metrics": {}}),
+        "topic subscribers.metrics",
+        WARNING,
+        "metrics of subscribers are forgotten",
+    ),
+    "metrics not to be read": (
+        replace(GOOD, allowed={"subscribers.metrics": Rights({"WRITE"})}),
+        "rights",
+        FAILURE,
+        "this user lacks read on the topic subscribers.metrics",
+    ),
     "small dead letters": (
         replace(GOOD, configs={"deadletters": {"max.message.bytes": "1048588"}}),
         "topic deadletters",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,7 @@ from streaming.driver.runs.epoch_run import EpochPlan, EpochReading, EpochRun
 from streaming.publishing.connection.client import Client
 from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, SourcePartition
 from streaming.worker import epoch as reading
-from streaming.worker import matching
+from streaming.worker import matching, publishing
 from streaming.worker.compiling import compile_changes
 from streaming.worker.events.matches import EventMatching, Matches
 from tests.support.doubles.fetch_brokers import FetchBrokers, Log
@@ -180,6 +181,30 @@ def test_after_a_death_the_epoch_comes_again_and_what_was_committed_does_not(
     assert stage.step() == ["to.bob events-0-0", "to.bob events-0-1"]
     assert stage.reports.seen[-1].counts["workers_lost"] == 1
     assert (stage.reports.seen[-1].events, stage.reports.seen[-1].counts["deliveries"]) == (2, 2)
+
+
+def test_what_a_task_had_committed_before_it_died_is_never_counted_twice_by_subscriber(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.pipeline.settings = replace(stage.pipeline.settings, counts_subscribers=True)
+    stage.change("b", BOB)
+    stage.step(LONG)
+    dying = iter([False, True, False, False, False])
+    publish = publishing.Task.publish
+
+    def dies_once(self: Any, *work: Any) -> Any:
+        if next(dying):
+            raise Died
+        return publish(self, *work)
+
+    monkeypatch.setattr(publishing.Task, "publish", dies_once)
+    monkeypatch.setattr(epoch_run, "MOST_EVENTS", 1)
+    stage.event(A, {"x": 1}, {"x": 2}, {"x": "long" * 1_000})
+    stage.step()
+    assert [one.topic for one in published(stage.sink) if one.topic != "status"] == ["to.bob", "to.bob", "dead"]
+    (counts,) = stage.reports.counts
+    assert (counts.deliveries.tolist(), dict(counts.dead_letters)) == ([1], {"bob": {"oversize": 1}})
+    assert counts.size_bytes.tolist() == [published(stage.sink)[1].size()]
 
 
 def test_events_that_kill_every_worker_are_set_aside(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

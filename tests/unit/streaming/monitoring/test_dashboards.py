@@ -154,6 +154,9 @@ def test_the_dashboard_shows_all_that_the_job_itself_counts() -> None:
         "sluice_broker_answered_timestamp_seconds",  # readiness has it
         "sluice_executors",  # the panels by executor show how many they are
         "sluice_batch_without_progress_seconds",  # and this
+        # There are none unless the settings list subscribers.
+        *(f"sluice_subscriber_{name}_total" for name in ("deliveries", "delivered_bytes", "matches", "dead_letters")),
+        "sluice_subscriber_last_event_timestamp_seconds",
     }
     ours = {name for name in EXPOSED if name.startswith("sluice_") and not name.endswith(("_sum", "_count"))}
     used = {name for panel in PANELS for target in panel["targets"] for name, _ in asked(target["expr"])}

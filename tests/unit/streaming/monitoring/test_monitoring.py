@@ -26,7 +26,8 @@ from hypothesis import strategies as st
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.documents.records import REASONS
+from streaming.documents.records import OF_DELIVERIES, REASONS
+from streaming.documents.subscriber_metrics import SubscriberMetrics
 from streaming.errors import BrokerUnreachable
 from streaming.latencies import STAGES, TOTAL, Latencies, by_stage
 from streaming.monitoring import status, verdicts
@@ -50,6 +51,8 @@ from streaming.monitoring.view import (
     JobView,
     Lag,
     SparkProgress,
+    SubscribersView,
+    SubscriberView,
     Trouble,
 )
 from streaming.monitoring.web import page
@@ -63,6 +66,8 @@ from tests.support.doubles.stage import ALICE, ListSink, Reports, change, event,
 EXECUTORS = (Executor("0", "one", 1, 0, 7, 1), Executor("12", "two", 2, 1, 5, 0))
 ABOUT = About("orders", "scan", "json", 1234, 1_000.0, 300, 30, RestartHistory(2, -9))
 TOPICS = SourceTopics("subs", ["events"])
+ANN = SubscriberMetrics("orders", "ann", 7, 4_000, 8, {"oversize": 2}, 999_000_500, 900_000_000)
+BOB = SubscriberMetrics("orders", "bob", 1, 10, 1, {}, 0, 900_000_000)
 HOSTILE = '<script>alert("x")</script>&\'"\ud800\x00\u2028{}'
 
 
@@ -163,7 +168,8 @@ def busy() -> JobView:
     view = made.view()
     assert view.state is not None
     state = replace(view.state, saved_at=clock.now - 600, unsaved_since=clock.now - 50)
-    return replace(view, resident_bytes={"jvm": 5}, state=state)
+    subscribers = SubscribersView(2, True, (SubscriberView(ANN, 1.25), SubscriberView(BOB, 0.0)), (ANN,))
+    return replace(view, resident_bytes={"jvm": 5}, state=state, subscribers=subscribers)
 
 
 # --- figures ---
@@ -268,6 +274,14 @@ def test_a_bucket_counts_what_lies_below_it_but_for_two_percent(latencies_ms: li
         ("sluice_executors", {(): 2}),
         ("sluice_executor_tasks_total", {("0", "one"): 8, ("12", "two"): 5}),
         ("sluice_executor_deliveries_total", {("0", "one"): 4, ("12", "two"): 0}),
+        ("sluice_subscriber_deliveries_total", {("ann",): 7}),
+        ("sluice_subscriber_delivered_bytes_total", {("ann",): 4_000}),
+        ("sluice_subscriber_matches_total", {("ann",): 8}),
+        (
+            "sluice_subscriber_dead_letters_total",
+            {(reason, "ann"): 2 * (reason == "oversize") for reason in OF_DELIVERIES},
+        ),
+        ("sluice_subscriber_last_event_timestamp_seconds", {("ann",): 999_000.5}),
         ("sluice_jvm_heap_bytes", {("used",): 1, ("max",): 2}),
         ("sluice_processes_resident_bytes", {("jvm",): 5}),
     ],
@@ -294,7 +308,8 @@ def test_names_and_labels_are_as_prometheus_wants_them() -> None:
         assert {name, f"{name}_total"} & described, f"{name} has no HELP"
         assert family.samples, f"{name} says nothing"
         for sample in family.samples:
-            assert not {"subscriber", "subscription", "id"} & sample.labels.keys()
+            assert not {"subscription", "id"} & sample.labels.keys()
+            assert sample.labels.get("subscriber", "ann") == "ann"  # who is listed
             assert all(re.fullmatch("[a-z]+", label) for label in sample.labels)
         if family.type == "counter":
             assert {sample.name for sample in family.samples} == {f"{name}_total"}
@@ -696,8 +711,15 @@ def views() -> list[Callable[[], JobView]]:
         broker = BrokerEnds({}, None, HOSTILE)
         progress = SparkProgress(heap_bytes={HOSTILE: 1})
         about = replace(ABOUT, query=HOSTILE, algorithm=HOSTILE)
+        subscribers = SubscribersView(1, False, (SubscriberView(ANN._replace(subscriber=HOSTILE), 1.0),))
         return replace(
-            busy(), about=about, troubles=(trouble,), lag=(Lag(HOSTILE, 0, 0, 1),), broker=broker, progress=progress
+            busy(),
+            about=about,
+            troubles=(trouble,),
+            lag=(Lag(HOSTILE, 0, 0, 1),),
+            broker=broker,
+            progress=progress,
+            subscribers=subscribers,
         )
 
     return [bare, busy, hostile]
@@ -751,6 +773,21 @@ def test_the_page_shows_what_the_status_says() -> None:
     _, found = parsed(busy())
     for shown in ("orders", "oversize", "ready", "alive", "restarts", "last after exit code -9"):
         assert shown in found.text
+
+
+def test_the_page_shows_the_busiest_subscribers() -> None:
+    _, found = parsed(busy())
+    assert "Busiest subscribers, last minute" in found.text
+    assert "ann1.274.0 kB21970-01-12 13:30:00 UTCbob0110 bytes0-of 2;" in found.text
+    assert "none yet" in parsed(replace(busy(), subscribers=SubscribersView()))[1].text
+    assert "metrics.topic is empty" in parsed(replace(busy(), subscribers=None))[1].text
+
+
+def test_labels_name_subscribers_once_the_sums_are_whole() -> None:
+    view = busy()
+    assert view.subscribers is not None
+    for subscribers in (None, replace(view.subscribers, is_whole=False)):
+        assert values(replace(view, subscribers=subscribers), "sluice_subscriber_deliveries_total") == {}
 
 
 def test_totals_are_named_in_words_and_bytes_have_their_unit() -> None:

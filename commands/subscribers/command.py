@@ -1,0 +1,59 @@
+"""The command `subscribers`: what each subscriber got, by the metrics topic."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from commands.shared.flags import Json, with_settings
+from commands.shared.terminal import counted, note, progress_of
+from config import Settings
+from streaming.admin import subscriber_table
+from streaming.admin.subscriber_table import OF_SUBSCRIPTIONS, SORTS
+from streaming.errors import JobError
+from streaming.kafka import clients
+from streaming.kafka.clients import Cluster
+
+app = typer.Typer()
+
+
+@app.command()
+@with_settings
+def subscribers(
+    subscriber: Annotated[
+        str | None, typer.Argument(help="List the subscriptions of this subscriber.", show_default=False)
+    ] = None,
+    *,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Column to sort by: {', '.join(SORTS)}.", show_default=False, autocompletion=lambda: list(SORTS)
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="At most N.", min=1, show_default=False)] = None,
+    as_json: Json = False,
+    settings: Settings,
+) -> None:
+    """Deliveries, bytes, matches, dead letters and the last event of each, since when; the most deliveries first.
+
+    Their number goes to standard error. The job writes what changed every few seconds (metrics.records_per_second).
+    """
+    known = OF_SUBSCRIPTIONS if subscriber is not None else tuple(SORTS)
+    by = sort or known[0]
+    if by not in known:
+        raise typer.BadParameter(f"--sort: {by} is none of {', '.join(known)}")
+    if not (topic := settings.metrics.topic):
+        raise JobError("metrics.topic is empty, so the job counts nothing by subscriber; set it to a topic")
+    with progress_of("metrics read"):
+        records = clients.read(Cluster.of(settings), [topic], follow=False)
+        found = subscriber_table.metrics(records, settings.query.name, subscriber)
+    chosen = subscriber_table.in_order(found, by)[:limit]
+    if as_json:
+        for _, value in chosen:
+            print(subscriber_table.document(value))
+    else:
+        for line in subscriber_table.lines([one for one, _ in chosen]):
+            print(line)
+    what = "subscribers" if subscriber is None else "subscriptions"
+    note(f"{counted(len(found), what)} with metrics" if found else f"no {what} with metrics")
