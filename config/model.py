@@ -205,9 +205,9 @@ class Spark(Section):
 
 class Metrics(Section):
     topic: TopicName | Literal[""] = "subscribers.metrics"
-    """Topic of the metrics of each subscriber and subscription; compacted. Empty: nobody counts them."""
-    subscriptions: bool = True
-    """Whether each subscription has metrics too, besides each subscriber."""
+    """Topic of the metrics of each subscriber; compacted. Empty: nobody counts them."""
+    subscriptions: bool = False
+    """Whether each subscription has metrics too, besides each subscriber. With many of them the p99 is higher."""
     records_per_second: Annotated[int, Field(gt=0)] = 1_000
     """Most records that the job writes to that topic. What it cannot write yet it writes later."""
     subscribers: Annotated[list[str], Field(max_length=1_000)] = []

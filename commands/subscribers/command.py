@@ -55,5 +55,9 @@ def subscribers(
     else:
         for line in subscriber_table.lines([one for one, _ in chosen]):
             print(line)
-    what = "subscribers" if subscriber is None else "subscriptions"
-    note(f"{counted(len(found), what)} with metrics" if found else f"no {what} with metrics")
+    if found:
+        note(f"{counted(len(found), 'subscribers' if subscriber is None else 'subscriptions')} with metrics")
+    elif subscriber is None:
+        note("no subscribers with metrics")
+    else:
+        note("no subscriptions with metrics; a job with metrics.subscriptions = true counts them")

@@ -65,6 +65,7 @@ class SubscriberRecorder(Observer):
         self._reopen_at = 0.0  # monotonic s: a report after it shows that the query is still ours
         self._retry_at = 0.0  # monotonic s
         self._trouble = ""  # that was logged
+        self._mistake: Exception | None = None
         self._producer: TransactionalProducer | None = None
         self._faded_at = time.monotonic()
         self._view = SubscribersView()
@@ -75,12 +76,17 @@ class SubscriberRecorder(Observer):
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Write what is left, if the broker takes it in time."""
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Write what is left, if the broker takes it in time. Raises as `counted`, unless the job ends by an error."""
         self._ended.set()
         self._thread.join(2 * END_S)
+        if self._mistake is not None and kind is None:
+            raise self._mistake
 
     def counted(self, subscribers: bytes) -> None:
+        """Take what a task reports. Raises what the thread ended with: a mistake of ours."""
+        if self._mistake is not None:
+            raise self._mistake
         self._reports.append(subscribers)
         self._reported_at = time.monotonic()
         if len(self._reports) > WAITING_REPORTS:
@@ -97,9 +103,9 @@ class SubscriberRecorder(Observer):
                 is_last = self._ended.wait(self._limits.every_s)
                 try:
                     self._work(client, is_last)
-                except Exception:  # a mistake here costs metrics, not the job
-                    log.exception("the metrics of subscribers are not kept")
-                    self._producer = None
+                except Exception as error:
+                    self._mistake = error
+                    return
                 if is_last:
                     return
 

@@ -57,7 +57,10 @@ def test_what_each_subscriber_got_is_counted_over_restarts(sluice: CommandLine, 
             subscription("c", "cid", n=[{"numeric": ["<", 10]}]),
         ),
     )
-    sluice.environment["SLUICE_METRICS__SUBSCRIBERS"] = '["ann", "nobody"]'
+    sluice.environment |= {
+        "SLUICE_METRICS__SUBSCRIBERS": '["ann", "nobody"]',
+        "SLUICE_METRICS__SUBSCRIPTIONS": "true",
+    }
     limited = ("-s", "deliveries.max_bytes=1000")
     with job(sluice, *limited) as running:
         running.running()
