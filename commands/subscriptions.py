@@ -171,18 +171,18 @@ def apply(
             )
         client.compare(plan)
         summary = {**plan.as_data(), "refused": refused, "dry_run": dry_run}
-        answered = 0
+        refused_by_job: list[str] = []
         if dry_run:
             for id, change in plan.changes():
                 print(orjson.dumps({"id": id, "change": change}).decode() if as_json else f"{change} {plain(id)}")
         else:
             written = client.write(plan.records(lines(kept)), answers=wait)
-            answered = report(written, "changes", settings, Answering(wait, timeout, as_json and wait))
+            refused_by_job = report(written, "changes", settings, Answering(wait, timeout, as_json and wait))
     if as_json:
         print(orjson.dumps(summary).decode())
     else:
         note(", ".join(f"{count:,} {what}" for what, count in summary.items() if what != "dry_run"))
-    raise typer.Exit(1 if refused or answered else 0)
+    raise typer.Exit(1 if refused or refused_by_job else 0)
 
 
 @contextmanager

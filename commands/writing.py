@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
 
-from commands.shared.client import client_of, report, report_written
+from commands.shared.client import catch_up, client_of, report, report_written
 from commands.shared.flags import Answering, Ids, Json, answering, with_flags, with_settings
 from commands.shared.inputs import ids_of, lines_of
+from commands.shared.signals import STOPPED
 from commands.shared.terminal import eprint, progress_of
+from commands.shared.times import start_of
 from config import Settings
-from streaming.client import WrittenChanges
+from streaming.admin.start_position import GOES_ON
+from streaming.client import Unanswered, WrittenChanges
 from streaming.documents.subscriptions import Refused, parsed, read_change
 from streaming.errors import JobError
 from streaming.kafka import clients
@@ -24,6 +29,8 @@ from streaming.kafka.event_topics import resolved
 from streaming.text_format import plain
 
 app = typer.Typer()
+
+Rate = Annotated[float | None, typer.Option(help="Most past events per second.", min=0.1, show_default=False)]
 
 
 @app.command()
@@ -41,7 +48,7 @@ def produce(
     settings: Settings,
 ) -> None:
     cluster = Cluster.of(settings)
-    names = resolved(settings, lambda: cluster.topics().partitions()).events.names
+    names = _topics(settings)
     if topic is None and len(names) > 1:
         raise typer.BadParameter(f"--topic: choose one of {', '.join(names)}")
     if topic is not None and topic not in names:
@@ -65,12 +72,27 @@ def subscribe(
     id: Annotated[str | None, typer.Option(help="Id, to write one subscription by flags.", show_default=False)] = None,
     subscriber: Annotated[str | None, typer.Option(help="Name of the subscriber.", show_default=False)] = None,
     pattern: Annotated[str | None, typer.Option(help="""Pattern: '{"symbol": ["IBM"]}' """, show_default=False)] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="Deliver past events too: oldest, a time with its zone, how long ago (90s, 30m, 2h, 7d), or offsets "
+            "(0:120,1:95; with several topics orders/0:120). Implies --wait.",
+            show_default=False,
+        ),
+    ] = None,
+    rate: Rate = None,
     answers: Answering,
     settings: Settings,
 ) -> None:
     """The command stops at the first subscription that the job would refuse. With --wait the job decides: a refusal
     does not stop the others, and the exit code is 1.
+
+    With --from it reads its input to the end first, and then delivers past events up to where live deliveries begin,
+    each once. If it was stopped or killed, the same command goes on.
     """
+    if rate is not None and begin is None:
+        raise typer.BadParameter("--rate is for past events, which --from delivers")
     if id or subscriber or pattern:
         if not (id and subscriber and pattern):
             raise typer.BadParameter("a single subscription needs all of --id, --subscriber and --pattern")
@@ -81,9 +103,14 @@ def subscribe(
         lines: Iterator[tuple[str, bytes]] = iter([("subscription", json.dumps(document).encode())])
     else:
         lines = lines_of(file)
-    read = _addressed if answers.wait else _checked
+    read = _addressed if answers.wait and begin is None else _checked
     records = (read(where, line) for where, line in lines)
     with client_of(settings) as client:
+        if begin is not None:
+            start = start_of("--from", begin, int(time.time() * 1000), lambda: _topics(settings))
+            documents = dict(records)
+            past = partial(catch_up, client, [id.decode() for id in documents], start, rate, answers)
+            _end(client.begin(documents.items(), start), "subscriptions", settings, answers, "is there already", past)
         _end(client.write(records, "subscriptions", answers=answers.wait), "subscriptions", settings, answers)
 
 
@@ -120,11 +147,23 @@ def pause(
 def resume(
     *,
     ids: Ids = None,
+    catches_up: Annotated[
+        bool, typer.Option("--catch-up", help="Deliver the events since the pause too. Implies --wait.")
+    ] = False,
+    rate: Rate = None,
     answers: Answering,
     settings: Settings,
 ) -> None:
+    """With --catch-up it delivers the withheld events up to where live deliveries begin, each once. If it was stopped
+    or killed, the same command goes on.
+    """
+    if rate is not None and not catches_up:
+        raise typer.BadParameter("--rate is for past events, which --catch-up delivers")
     with client_of(settings) as client:
-        _end(client.resume(*ids_of(ids)), "resumptions", settings, answers, "not paused")
+        wanted = list(ids_of(ids))
+        changes = client.resume(*wanted, catch_up=catches_up, timeout_s=answers.timeout_s)
+        past = partial(catch_up, client, wanted, None, rate, answers) if catches_up else None
+        _end(changes, "resumptions", settings, answers, "not paused", past)
 
 
 def _checked(where: str, line: bytes) -> tuple[bytes, bytes]:
@@ -145,8 +184,29 @@ def _addressed(where: str, line: bytes) -> tuple[bytes, bytes]:
     return (id.encode(), line) if isinstance(id, str) and id else _checked(where, line)
 
 
-def _end(changes: WrittenChanges, what: str, settings: Settings, answers: Answering, why_not: str = "") -> None:
-    """Report the changes and exit, with code 1 if the job refuses one."""
+def _topics(settings: Settings) -> Sequence[str]:
+    """The topics of events."""
+    return resolved(settings, lambda: Cluster.of(settings).topics().partitions()).events.names
+
+
+def _end(
+    changes: WrittenChanges,
+    what: str,
+    settings: Settings,
+    answers: Answering,
+    why_not: str = "",
+    catch_up: Callable[[Collection[str]], bool] | None = None,
+) -> None:
+    """Report the changes and exit, with code 1 if the job refuses one. `catch_up` takes the refused ids, delivers past
+    events of the others, and tells whether it was not stopped."""
     for id in changes.unchanged:
         eprint(f"{plain(id)}: {why_not}; nothing was written")
-    raise typer.Exit(1 if report(changes, what, settings, answers) else 0)
+    if catch_up is None:
+        raise typer.Exit(1 if report(changes, what, settings, answers) else 0)
+    try:
+        refused = report(changes, what, settings, answers._replace(wait=True))
+    except Unanswered as unanswered:
+        raise Unanswered(f"{unanswered}. {GOES_ON}") from None
+    if not catch_up(refused):
+        raise typer.Exit(STOPPED)
+    raise typer.Exit(1 if refused else 0)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import orjson
 
 from commands.shared.flags import Answering
+from commands.shared.signals import stop_on_signals
 from commands.shared.terminal import counted, emit, eprint, note, out, progress_of
 from config import Settings
+from streaming.admin.start_position import Start
 from streaming.client import Client, WrittenChanges
 from streaming.text_format import plain
 
@@ -28,17 +30,47 @@ def client_of(settings: Settings) -> Client:
     return Client(settings, progress)
 
 
-def report(changes: WrittenChanges, what: str, settings: Settings, answering: Answering) -> int:
-    """Print how many changes were written and, if asked to wait, the job's answers. Returns the number refused."""
+def report(changes: WrittenChanges, what: str, settings: Settings, answering: Answering) -> list[str]:
+    """Print how many changes were written and, if asked to wait, the job's answers. Returns the refused ids."""
     report_written(changes.count, what, settings.subscriptions.topic, answering.as_json and not answering.wait)
-    refused = 0
+    refused = []
     for answer in changes.acks(answering.timeout_s) if answering.wait else ():
-        refused += answer.refused
+        if answer.refused:
+            refused.append(answer.id)
         if answering.as_json:
             emit(answer, answering.as_json)
         else:
             eprint(f"{plain(answer.id)}: {answer}")
     return refused
+
+
+def catch_up(
+    client: Client,
+    ids: Iterable[str],
+    start: Start | None,
+    rate: float | None,
+    answering: Answering,
+    refused: Collection[str],
+) -> bool:
+    """Deliver the past events of subscriptions that were not refused, one after the other. Returns whether all were: a
+    signal stops it."""
+    stop = stop_on_signals()
+    for id in dict.fromkeys(id for id in ids if id not in refused):
+        with client.catch_up(id, start, timeout_s=answering.timeout_s) as replay:
+            if replay.done == replay.size:
+                note(f"{plain(id)}: no past events are left to deliver; replay {replay.name} is finished")
+            else:
+                note(str(replay))
+            with progress_of(f"of {replay.size:,} offsets", replay.size) as progress:
+                summary = replay.run(stop, rate, progress)
+        if summary.events or not summary.finished:
+            note(str(summary))
+        if answering.as_json:
+            emit(summary, answering.as_json)
+        if not summary.finished:
+            note(f"stopped; the same command goes on, as does `replay {id} --name {summary.name}`")
+            return False
+    return True
 
 
 def report_written(count: int, what: str, topic: str, as_json: bool) -> None:

@@ -35,7 +35,7 @@ class ApplyPlan:
     def take(self, number: int, line: bytes) -> None:
         """Take a line of the file. Raises Refused if the job would refuse it."""
         id = read_change(None, line).subscription.id.encode()
-        self._lines[id] = number, _said(id, line)
+        self._lines[id] = number, said(id, line)
         self.taken += 1
 
     def compare(self, records: Iterable[Message | None], decisions: Decisions) -> None:
@@ -50,7 +50,7 @@ class ApplyPlan:
             meaning = b""
             if value is not None:
                 try:
-                    meaning = _said(id, value)
+                    meaning = said(id, value)
                     if id not in self._lines or meaning != self._lines[id][1]:
                         read_change(record.key(), value)
                 except Refused:
@@ -98,7 +98,7 @@ class ApplyPlan:
         return self._prune is not None and id.startswith(self._prune)
 
 
-def _said(id: bytes, value: bytes) -> bytes:
+def said(id: bytes, value: bytes) -> bytes:
     """Equal for documents of equal meaning. Raises Refused."""
     try:
         document = orjson.loads(value)

@@ -25,17 +25,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import orjson
 import pyarrow as pa
-from confluent_kafka import KafkaException, Message
+from confluent_kafka import Consumer, KafkaException, Message
 
 from streaming.admin.replay_batch import ReplayMatching
-from streaming.admin.subscription_topic import decided, last_written
+from streaming.admin.start_position import Start, answered, live_from, offsets_of, start_of, until_live
+from streaming.admin.subscription_topic import StoredSubscription, decided, last_written
 from streaming.documents.subscriptions import Change, Refused, id_of, read_change
 from streaming.errors import Fenced, JobError, Unsettled
 from streaming.kafka import clients, times
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import translate
 from streaming.kafka.event_topics import resolved
+from streaming.kafka.outputs import outputs
 from streaming.kafka.times import Span
+from streaming.kafka.topics import TIMEOUT_S
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Aborted, Offsets, TopicPartition
 from streaming.publishing.delivery import DeliveryRule
@@ -96,19 +99,73 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
     """
     cluster = Cluster.of(settings)
     settings = resolved(settings, cluster.topics().partitions)
-    topics = settings.events.names
+    word = latest(cluster, settings, id)
+
+    def spans(consumer: Consumer, bounds: Mapping[TopicPartition, Span]) -> Mapping[TopicPartition, Span]:
+        return {} if from_ms is None else times.between(consumer, bounds, from_ms, to_ms)
+
+    absent = f"no replay {name!r} has begun; pass --from to start one"
+    with _of_spans(cluster, settings, word, spans, name, absent) as replay:
+        yield replay
+
+
+@contextmanager
+def joined(settings: Settings, id: str, start: Start | None, timeout_s: float) -> Iterator[Replay]:
+    """The replay of what lies between the start of a subscription and its live deliveries.
+
+    The start is that of its record or, if that has none, the one given. Waits until the job has answered the record;
+    creates the subscriber's topic, as the job does. Raises JobError.
+    """
+    cluster = Cluster.of(settings)
+    topics = cluster.topics()
+    settings = resolved(settings, topics.partitions)
+    word = latest(cluster, settings, id)
+    if word.change.paused:
+        raise JobError(f"the subscription {id!r} is paused, so nothing is live; `resume {id} --catch-up` resumes it")
+    begin = start_of(word) or (None if start is None else offsets_of(cluster, settings, start))
+    if begin is None:
+        raise JobError(
+            f"the subscription {id!r} was written without a start, as `subscribe --from` and `resume --catch-up` write "
+            f"it; `replay {id} --from TIME` delivers past events"
+        )
+    statuses = answered(cluster, settings, {id: word}, timeout_s)[id]
+    live = live_from(settings, statuses[-1]) if statuses else None
+    outputs(settings, topics).missing([_topic(settings, word)])
+    subscriptions = settings.subscriptions.topic
+    topic_id = topics.ids([subscriptions], TIMEOUT_S)[subscriptions]
+    name = _name(id, [topic_id, word.partition, word.offset])
+
+    def spans(consumer: Consumer, bounds: Mapping[TopicPartition, Span]) -> Mapping[TopicPartition, Span]:
+        return {} if live is None else until_live(bounds, begin, live)
+
+    absent = (
+        f"the status that says from where {id!r} is in force is gone, because a later change of {id!r} was refused; "
+        f"`replay {id} --from TIME --to TIME` delivers past events"
+    )
+    with _of_spans(cluster, settings, word, spans, name, absent) as replay:
+        yield replay
+
+
+@contextmanager
+def _of_spans(
+    cluster: Cluster,
+    settings: Settings,
+    word: StoredSubscription,
+    spans: Callable[[Consumer, Mapping[TopicPartition, Span]], Mapping[TopicPartition, Span]],
+    name: str | None,
+    absent: str,
+) -> Iterator[Replay]:
+    """The replay with that name, or a new one of the offsets that `spans` gives within the bounds of the topics; if it
+    gives none, the error is `absent`."""
+    assert word.value is not None
+    topics, to = settings.events.names, _topic(settings, word)
+    digest = hashlib.sha256(word.value).hexdigest()[:16]
     try:
-        change, document = latest(cluster, settings, id)
-        digest = hashlib.sha256(document).hexdigest()[:16]
-        to = DeliveryRule.of(settings.deliveries).topic(change.subscription.subscriber)
         there = cluster.topics().required([*topics, to])
         with closing(cluster.reader()) as consumer:
             bounds = times.bounds(consumer, [(topic, p) for topic in topics for p in range(there[topic])])
-            notes: dict[TopicPartition, ReplayRange] = {}
-            if from_ms is not None:
-                spans = times.between(consumer, bounds, from_ms, to_ms)
-                notes = {at: ReplayRange(id, digest, *span) for at, span in spans.items()}
-        name = name or _name(id, notes)
+            notes = {at: ReplayRange(word.id, digest, *span) for at, span in spans(consumer, bounds).items()}
+        name = name or _name(word.id, _facts(notes))
         group = f"{settings.query.name}.replay.{name}"
         cluster.topics().check_group(group)
         with closing(Client(cluster.bootstrap_servers, cluster.options)) as client:
@@ -116,19 +173,27 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
             committed = committed_offsets(client, group, bounds)
             noted = {at: ReplayRange(**orjson.loads(note)) for at, (_, note) in committed.items() if note}
             reached = {at: offset for at, (offset, _) in committed.items()}
-            matching = ReplayMatching.of(settings, name, change.subscription, document, there[to])
-            replay = Replay(settings, name, change, noted or notes, reached, matching, producer)
+            matching = ReplayMatching.of(settings, name, word.change.subscription, word.value, there[to])
+            replay = Replay(settings, name, word.change, noted or notes, reached, matching, producer)
+            replay.truncated = any(0 < bounds[at][0] == note.start < note.end for at, note in replay.notes.items())
             if noted:
-                replay._check(id, digest, bounds)
+                replay._check(word.id, digest, bounds)
+            elif notes:
+                replay._publish(None, {at: note.start for at, note in notes.items()})
             else:
-                replay._begin()
+                raise JobError(absent)
             yield replay
     except KafkaException as error:
         raise translate(error.args[0], "the topics cannot be read") from error
 
 
-def latest(cluster: Cluster, settings: Settings, id: str) -> tuple[Change, bytes]:
-    """The last word on a subscription, and its document. Raises JobError if it is not in force."""
+def _topic(settings: Settings, word: StoredSubscription) -> str:
+    """The topic of a subscription's deliveries."""
+    return DeliveryRule.of(settings.deliveries).topic(word.change.subscription.subscriber)
+
+
+def latest(cluster: Cluster, settings: Settings, id: str) -> StoredSubscription:
+    """The last word on a subscription. Raises JobError if it is not in force."""
     topic, status_topic = settings.subscriptions.topic, settings.subscriptions.status_topic
     decisions = decided(cluster.topics(), settings, lambda: clients.read(cluster, [status_topic], follow=False))
     records = [
@@ -141,7 +206,7 @@ def latest(cluster: Cluster, settings: Settings, id: str) -> tuple[Change, bytes
         raise JobError(_why_none(records, id, topic))
     if last.value is None:
         raise JobError(f"the subscription {id!r} was withdrawn")
-    return last.change, last.value
+    return last
 
 
 def _why_none(records: Sequence[Message], id: str, topic: str) -> str:
@@ -165,6 +230,7 @@ class Replay:
     at: dict[TopicPartition, int]
     matching: ReplayMatching
     producer: TransactionalProducer
+    truncated: bool = False  # older events are deleted
     summary: ReplaySummary = field(init=False)
 
     def __post_init__(self) -> None:
@@ -186,12 +252,8 @@ class Replay:
         return (
             f"replay {self.name} of {self.change.subscription.id} for {self.change.subscription.subscriber}: "
             f"{self.done:,} of {self.size:,} offsets of {', '.join(self.settings.events.names)} done"
+            f"{'; older events are deleted' if self.truncated else ''}"
         )
-
-    def _begin(self) -> None:
-        if not self.notes:
-            raise JobError(f"no replay {self.name!r} has begun; pass --from to start one")
-        self._publish(None, {p: note.start for p, note in self.notes.items()})
 
     def _check(self, id: str, digest: str, bounds: Mapping[TopicPartition, Span]) -> None:
         """Check that a replay that has begun can go on. Raises JobError."""
@@ -278,9 +340,13 @@ def _behind(events: pa.RecordBatch, names: Mapping[Source, str]) -> dict[TopicPa
     return offsets_behind(np.asarray(events["partition"]), np.asarray(events["offset"]), topics)
 
 
-def _name(id: str, notes: Mapping[TopicPartition, ReplayRange]) -> str:
-    """A name that is the same for the same document and range."""
+def _facts(notes: Mapping[TopicPartition, ReplayRange]) -> list[Any]:
+    """A document and a range, for a name."""
     is_one = len({topic for topic, _ in notes}) == 1
-    facts = [(p if is_one else (topic, p), *asdict(note).values()) for (topic, p), note in sorted(notes.items())]
+    return [(p if is_one else (topic, p), *asdict(note).values()) for (topic, p), note in sorted(notes.items())]
+
+
+def _name(id: str, facts: Sequence[Any]) -> str:
+    """A name that is the same for the same facts."""
     digest = hashlib.sha256(orjson.dumps(facts))
     return f"{re.sub('[^a-zA-Z0-9._-]', '_', id)[:40]}-{digest.hexdigest()[:10]}"

@@ -9,7 +9,8 @@ import orjson
 from confluent_kafka import Message
 
 from streaming.documents.change_order import Decisions, LastWords
-from streaming.documents.messages import place_of
+from streaming.documents.messages import headers_of, place_of
+from streaming.documents.records import START
 from streaming.documents.subscriptions import Change, Refused, id_of, read_change
 from streaming.kafka.topics import TIMEOUT_S, Topics
 
@@ -30,6 +31,7 @@ class StoredSubscription(NamedTuple):
     time_ms: int  # when it was written
     value: bytes | None  # None: withdrawn
     change: Change
+    start: bytes | None = None  # where its past events begin, if it was written so
 
     @property
     def document(self) -> dict[str, Any]:
@@ -125,7 +127,9 @@ def _place(record: Message) -> int:
 def _word(record: Message) -> StoredSubscription:
     """Parse a record. Raises Refused."""
     change = read_change(record.key(), record.value())
-    return StoredSubscription(change.subscription.id, *place_of(record), record.timestamp()[1], record.value(), change)
+    start = dict(headers_of(record)).get(START)
+    place, time_ms = place_of(record), record.timestamp()[1]
+    return StoredSubscription(change.subscription.id, *place, time_ms, record.value(), change, start)
 
 
 def _is_wanted(value: bytes, wanted: Callable[[dict[str, Any]], bool]) -> bool:

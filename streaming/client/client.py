@@ -11,9 +11,11 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
-from streaming.admin import change_acks, pause
+from streaming.admin import change_acks, pause, start_position
+from streaming.admin.apply_plan import said
 from streaming.admin.change_acks import ChangeRefused, PendingChanges
 from streaming.admin.dead_letters import DeadLetterFilter, StoredDeadLetter, read_letters, redriven_places
+from streaming.admin.start_position import Start
 from streaming.admin.subscription_status import SubscriptionStatus, statuses_of
 from streaming.admin.subscription_topic import (
     Read,
@@ -22,11 +24,12 @@ from streaming.admin.subscription_topic import (
     last_written,
     stored_subscriptions,
 )
-from streaming.client.changes import WrittenChanges
+from streaming.client.changes import TIMEOUT_S, WrittenChanges
 from streaming.client.deliveries import Deliveries
 from streaming.codecs import RegistrySettings, open_codec
 from streaming.codecs.depth import checked
 from streaming.documents.change_order import Decisions
+from streaming.documents.records import BY_KEY
 from streaming.documents.subscriptions import Refused, read_change
 from streaming.documents.verdicts import SubscriptionVerdict
 from streaming.errors import Forbidden, JobError, TopicMissing
@@ -111,9 +114,10 @@ class Client:
         *,
         expires_at: str | None = None,
         paused: bool = False,
+        start: Start | None = None,
     ) -> WrittenChanges:
         """Add a subscription, or replace the one with this id. The values are those of the document in
-        SUBSCRIPTIONS.md.
+        SUBSCRIPTIONS.md. With a `start`, as for `begin`, it has past events, which `catch_up` delivers.
 
         Raises `ChangeRefused` for a document that the job would refuse, and writes nothing.
         """
@@ -122,7 +126,41 @@ class Client:
             document["expires_at"] = expires_at
         if paused:
             document["paused"] = True
-        return self.write([_checked(document)], "subscriptions")
+        if start is None:
+            return self.write([_checked(document)], "subscriptions")
+        return self.begin([_checked(document)], start)
+
+    def begin(self, documents: Iterable[tuple[bytes, bytes]], start: Start) -> WrittenChanges:
+        """Write documents, as (id, document) in bytes, each with the start of its past events: "oldest", a time in
+        milliseconds since the epoch, or an offset by (topic, partition); partitions that are left out begin now.
+
+        A document that the topic has is not written again, so after a crash the same call changes nothing. Raises
+        `JobError` for one that is paused, and writes nothing.
+        """
+        wanted = {id.decode(): document for id, document in documents}
+        if paused := [id for id, document in wanted.items() if read_change(id.encode(), document).paused]:
+            raise JobError(f"{', '.join(map(repr, paused))}: a paused subscription has no start; nothing was written")
+        last = last_written(self._documents()(), wanted, self._decisions())
+        new = [id for id, document in wanted.items() if id not in last or not _says(last[id], document)]
+        header = start_position.header_of(start_position.offsets_of(self._kafka.cluster, self._settings, start))
+        partitions = {id: last[id].partition if id in last else BY_KEY for id in new}
+        records = ((id.encode(), wanted[id], partitions[id], header) for id in new)
+        changes = self.write(records, "subscriptions", answers=True)
+        changes.unchanged = tuple(id for id in wanted if id not in partitions)
+        return changes
+
+    @contextmanager
+    def catch_up(self, id: str, start: Start | None = None, *, timeout_s: float = TIMEOUT_S) -> Iterator[Replay]:
+        """Open the replay of a subscription's past events for a `with` block: those from its start up to where its live
+        deliveries begin, each once. `run` runs it.
+
+        It waits until the subscription is in force. The start is that of `subscribe`, `begin` or `resume` or, if the
+        subscription was written without one, `start`. After a crash the same call goes on.
+        """
+        from streaming.admin import replay
+
+        with replay.joined(self._settings, id, start, timeout_s) as open_replay:
+            yield open_replay
 
     def unsubscribe(self, *ids: str) -> WrittenChanges:
         """Withdraw subscriptions. Past deliveries stay in the subscriber's topic."""
@@ -132,9 +170,13 @@ class Client:
         """Let subscriptions match nothing until they are resumed. Raises `NoSubscription`, and writes nothing then."""
         return self._flag(ids, True)
 
-    def resume(self, *ids: str) -> WrittenChanges:
-        """Resume paused subscriptions. Raises `NoSubscription`, and writes nothing then."""
-        return self._flag(ids, False)
+    def resume(self, *ids: str, catch_up: bool = False, timeout_s: float = TIMEOUT_S) -> WrittenChanges:
+        """Resume paused subscriptions. Raises `NoSubscription`, and writes nothing then.
+
+        With `catch_up` the events since the pause are past events, which the method `catch_up` delivers. If the job has
+        not answered the pause yet, this waits for it.
+        """
+        return self._flag(ids, False, timeout_s if catch_up else None)
 
     def write(
         self, changes: Iterable[Writable], what: str = "changes", *, answers: bool | None = None
@@ -298,9 +340,14 @@ class Client:
             if subscriber in (None, one.change.subscription.subscriber)
         ]
 
-    def _flag(self, ids: Collection[str], is_pause: bool) -> WrittenChanges:
+    def _flag(self, ids: Collection[str], is_pause: bool, catch_up_s: float | None = None) -> WrittenChanges:
         ids = dict.fromkeys(ids)
-        records = pause.changed(last_written(self._documents()(), ids, self._decisions()), ids, is_pause)
+        last = last_written(self._documents()(), ids, self._decisions())
+        records: dict[str, Writable] = {**pause.changed(last, ids, is_pause)}
+        if catch_up_s is not None:
+            words = {id: last[id] for id in records}
+            starts = start_position.withheld_from(self._kafka.cluster, self._settings, words, catch_up_s)
+            records = {id: (*records[id], start_position.header_of(starts[id])) for id in records}
         changes = self.write(records.values(), "pauses" if is_pause else "resumptions")
         changes.unchanged = tuple(id for id in ids if id not in records)
         return changes
@@ -345,7 +392,7 @@ class Client:
 _UNWATCHED = JobError("these changes were written without `answers`, so their answers are unknown")
 
 
-def _checked(document: Mapping[str, Any]) -> Writable:
+def _checked(document: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """The record of a document that the job does not refuse. Raises ChangeRefused."""
     try:
         value = json.dumps(document).encode()
@@ -354,6 +401,12 @@ def _checked(document: Mapping[str, Any]) -> Writable:
         raise ChangeRefused({error.id or str(document["id"]): str(error)}) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise ChangeRefused({str(document["id"]): f"not JSON: {error}"}) from None
+
+
+def _says(word: StoredSubscription, document: bytes) -> bool:
+    """Whether a document has the meaning of the one that the topic has."""
+    id = word.id.encode()
+    return word.value is not None and said(id, word.value) == said(id, document)
 
 
 def _withdrawal(id: str) -> Writable:

@@ -36,6 +36,7 @@ REPLAY = "sluice_replay"
 APPROXIMATE = "sluice_approximate"
 ATTEMPTS = "sluice_attempts"  # on a record that was sent again: as the dead letter said it of which it was made
 REDRIVEN = "sluice_redriven"  # on a record of the dead letters topic that says which letter was sent again
+START = "sluice_start"  # on a record of the subscriptions topic: the offsets at which its past events begin
 IDS, _VERSION = "ce_subscriptionids", "ce_matchversion"
 OURS = (IDS, _VERSION, REPLAY, APPROXIMATE, ATTEMPTS)  # never taken from an event
 

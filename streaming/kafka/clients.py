@@ -20,9 +20,16 @@ from streaming.kafka.topics import CLIENT, TIMEOUT_S, Topics
 if TYPE_CHECKING:
     from config.model import Settings
 
-Writable = tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, int]  # key, value, maybe partition
+NewHeaders = dict[str, str | bytes | None]  # as confluent-kafka takes them
+# key and value, maybe a partition, maybe headers too
+Writable = (
+    tuple[bytes | None, bytes | None]
+    | tuple[bytes | None, bytes | None, int]
+    | tuple[bytes | None, bytes | None, int, NewHeaders]
+)
 
 PAUSE_S = 0.1
+_NO_HEADERS: NewHeaders = {}
 EARLIEST = "earliest"  # `auto_offset_reset`: read on with the first record that is left, if retention removed some
 
 
@@ -115,11 +122,13 @@ class RecordWriter:
         written = 0
         try:
             producer = self._opened()
-            for key, value, *rest in records:
-                partition = rest[0] if rest else BY_KEY
+            for record in records:
+                key, value = record[0], record[1]
+                partition = record[2] if len(record) > 2 else BY_KEY
+                headers = record[3] if len(record) > 3 else _NO_HEADERS
                 while True:
                     try:
-                        producer.produce(topic, value, key, partition, on_delivery=delivered)
+                        producer.produce(topic, value, key, partition, on_delivery=delivered, headers=headers)
                         break
                     except BufferError:  # the queue is full: let it send
                         producer.poll(0.1)

@@ -36,4 +36,4 @@ def test_the_code_of_the_page_prints_what_it_says(
             for line, comment in zip(lines, expected, strict=True):
                 assert re.fullmatch(pattern(comment), line), block
             printed += len(lines)
-    assert printed == 9
+    assert printed == 10
