@@ -8,9 +8,9 @@ import typer
 
 from commands.shared.flags import Json, with_settings
 from commands.shared.terminal import counted, note, progress_of
+from commands.subscribers import table
+from commands.subscribers.table import OF_SUBSCRIPTIONS, SORTS
 from config import Settings
-from streaming.admin import subscriber_table
-from streaming.admin.subscriber_table import OF_SUBSCRIPTIONS, SORTS
 from streaming.errors import JobError
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
@@ -47,13 +47,13 @@ def subscribers(
         raise JobError("metrics.topic is empty, so the job counts nothing by subscriber; set it to a topic")
     with progress_of("metrics read"):
         records = clients.read(Cluster.of(settings), [topic], follow=False)
-        found = subscriber_table.metrics(records, settings.query.name, subscriber)
-    chosen = subscriber_table.in_order(found, by)[:limit]
+        found = table.metrics(records, settings.query.name, subscriber)
+    chosen = table.in_order(found, by)[:limit]
     if as_json:
         for _, value in chosen:
-            print(subscriber_table.document(value))
+            print(table.document(value))
     else:
-        for line in subscriber_table.lines([one for one, _ in chosen]):
+        for line in table.lines([one for one, _ in chosen]):
             print(line)
     if found:
         note(f"{counted(len(found), 'subscribers' if subscriber is None else 'subscriptions')} with metrics")
