@@ -108,7 +108,7 @@ class Events(Section):
     starting: Literal["earliest", "latest"] = "earliest"
     """The place where a first start begins to read: the oldest event, or the end of the topic."""
     reading: Literal["direct", "source"] = "direct"
-    """Who reads the topics: the tasks themselves with "direct", Spark with "source". Spark takes longer."""
+    """Who reads the topics: with "direct" the tasks, with "source" Spark, which takes longer."""
     max_per_batch: Annotated[int, Field(gt=0)] = 100_000
     """Most events of a transaction; of a batch, with reading = "source"."""
     max_bytes: Annotated[int, Field(gt=0)] = 1_000_000

@@ -169,7 +169,7 @@ class DeliveryCounts(NamedTuple):
 
 
 class CountedSubscribers(NamedTuple):
-    """What subscribers and subscriptions got from a task, as bytes (`subscriber_counts.SubscriberCounts`)."""
+    """The counts of a task by subscriber and subscription, as bytes (`subscriber_counts.SubscriberCounts`)."""
 
     value: bytes
 

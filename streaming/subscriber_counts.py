@@ -1,6 +1,6 @@
-"""What subscribers and subscriptions got from the transactions that a task has committed, as arrays.
+"""The counts of a task's committed transactions by subscriber and subscription, as arrays.
 
-A task reports it as bytes, which the driver does not look into before it has the time (`streaming.subscribers`).
+A task reports them as bytes, which the driver does not look into before it has the time (`streaming.subscribers`).
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def answered(
 ) -> dict[str, list[Status]]:
     """The statuses of each of these last words, oldest first, up to the one that answers it; waits until it is there.
 
-    None for a word that was answered, and whose status the topic no longer has. Raises ChangeRefused, Unanswered, and
+    Empty for a word that was answered, and whose status the topic no longer has. Raises ChangeRefused, Unanswered, and
     JobError if a later change took its place.
     """
     starts = change_acks.starts(cluster.topics(), settings.subscriptions.status_topic)

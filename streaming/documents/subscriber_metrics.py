@@ -18,7 +18,7 @@ from streaming.documents.records import Record
 
 
 class SubscriberMetrics(NamedTuple):
-    """What a subscriber got, by the job of this query."""
+    """The metrics of a subscriber of the job of this query."""
 
     query: str
     subscriber: str
@@ -42,7 +42,7 @@ class SubscriberMetrics(NamedTuple):
 
 
 class SubscriptionMetrics(NamedTuple):
-    """What matched a subscription of a subscriber, by the job of this query."""
+    """The metrics of a subscription of the job of this query."""
 
     query: str
     subscriber: str

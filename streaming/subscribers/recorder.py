@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 from matchers.index.snapshot import Snapshot
 from streaming.errors import JobError, Unsettled
@@ -32,7 +31,7 @@ BUSIEST = 10
 
 @dataclass(frozen=True)
 class RecorderLimits:
-    """What the recorder may do in a second, and which subscribers it shows by name."""
+    """How much and how often the recorder writes, and the subscribers that it shows by name."""
 
     records_per_second: int
     shown: Sequence[str] = ()
@@ -99,14 +98,13 @@ class SubscriberRecorder(Observer):
 
     def _run(self) -> None:
         with self._topic.client() as client:
-            for _ in count():
+            is_last = False
+            while not is_last:
                 is_last = self._ended.wait(self._limits.every_s)
                 try:
                     self._work(client, is_last)
                 except Exception as error:
                     self._mistake = error
-                    return
-                if is_last:
                     return
 
     def _work(self, client: Client, is_last: bool) -> None:

@@ -31,7 +31,7 @@ _SUBSCRIPTIONS = {**dict.fromkeys(("owner", "matches", "last_event_ms", "since_m
 
 
 class Unwritten(NamedTuple):
-    """What is to be written next: keys of tombstones, and rows of both tables."""
+    """The records to write next: keys of tombstones, and rows of both tables."""
 
     gone: Sequence[bytes]
     subscribers: Int64

@@ -187,7 +187,7 @@ class Transaction:
         )
 
     def counted_deliveries(self) -> CountedDeliveries:
-        """What subscribers get, once all pieces are made."""
+        """The deliveries and matches of each subscriber, once all pieces are made."""
         rows, subscriber = self._matched
         timestamp, matches, begin = self.batch.columns.timestamp, [], 0
         for part in self.batch.matches.parts_between(self.begin, self.end):
