@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import translate
-from streaming.kafka.topics import TIMEOUT_S, Rights, Topic, rights_of
+from streaming.kafka.topics import TIMEOUT_S, Rights, Topic, answer_of, rights_of
 from streaming.publishing.connection.client import Client
 from streaming.publishing.connection.rights import refused
 
@@ -43,7 +43,7 @@ class ClusterInfo:
             [group], include_authorized_operations=True, request_timeout=TIMEOUT_S
         )
         try:
-            return rights_of(futures[group].result(2 * TIMEOUT_S).authorized_operations or ())
+            return rights_of(answer_of(futures[group], 2 * TIMEOUT_S).authorized_operations or ())
         except KafkaException as error:
             return Rights() if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED else None
 
@@ -58,7 +58,7 @@ class ClusterInfo:
         """The broker's reason for refusing to create a topic, or ""."""
         futures = self._admin.create_topics([NewTopic(topic, 1)], validate_only=True, request_timeout=TIMEOUT_S)
         try:
-            futures[topic].result(2 * TIMEOUT_S)
+            answer_of(futures[topic], 2 * TIMEOUT_S)
         except KafkaException as error:
             return str(error.args[0].str())
         return ""
@@ -91,7 +91,7 @@ class ClusterInfo:
             {at: OffsetSpec.max_timestamp() for at in partitions}, request_timeout=TIMEOUT_S
         ).values():
             try:
-                times.append(future.result(2 * TIMEOUT_S).timestamp)
+                times.append(answer_of(future, 2 * TIMEOUT_S).timestamp)
             except KafkaException:
                 continue
         return max((ms for ms in times if ms >= 0), default=None)
@@ -107,7 +107,7 @@ class ClusterInfo:
         futures = self._admin.describe_configs(list(resources), request_timeout=TIMEOUT_S) if resources else {}
         for resource, future in futures.items():
             try:
-                configs: dict[str, Any] = future.result(2 * TIMEOUT_S)
+                configs: dict[str, Any] = answer_of(future, 2 * TIMEOUT_S)
             except KafkaException:
                 continue
             found[resource] = {name: entry.value for name, entry in configs.items() if entry.value is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,15 @@ MAX_PER_REQUEST = 1_000
 
 Rights = frozenset[str]  # Kafka's names of operations: READ, WRITE, ...
 NEEDED = ("READ", "WRITE")
+
+
+def answer_of(future: Future[Any], timeout_s: float) -> Any:
+    """The result, or its error anew. An error that the future itself raises holds the caller's frames, which hold the
+    future: in this cycle an admin client, and its threads, would live on until Python looks for cycles. Raises
+    KafkaException and TimeoutError."""
+    if isinstance(error := future.exception(timeout_s), KafkaException):
+        raise KafkaException(*error.args)
+    return future.result()
 
 
 def rights_of(operations: Iterable[AclOperation]) -> Rights:
@@ -94,7 +104,7 @@ class Topics:
         ).items():
             try:
                 with self._answering_in_time():
-                    future.result(2 * TIMEOUT_S)
+                    answer_of(future, 2 * TIMEOUT_S)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise translate(error.args[0], f"the topic {name} cannot be used") from None
@@ -104,7 +114,7 @@ class Topics:
         user may not see."""
         try:
             with self._answering_in_time():
-                self._admin.describe_consumer_groups([name], request_timeout=TIMEOUT_S)[name].result(2 * TIMEOUT_S)
+                answer_of(self._admin.describe_consumer_groups([name], request_timeout=TIMEOUT_S)[name], 2 * TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
                 raise translate(error.args[0], f"the group {name} cannot be used") from None
@@ -127,7 +137,7 @@ class Topics:
             )
             for name, future in described.items() if names else ():
                 try:
-                    operations = future.result(2 * TIMEOUT_S).authorized_operations
+                    operations = answer_of(future, 2 * TIMEOUT_S).authorized_operations
                 except KafkaException as error:
                     if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                         rights[name] = Rights()
@@ -180,7 +190,7 @@ class Topics:
             for name, future in self._admin.create_topics(some, operation_timeout=TIMEOUT_S).items():
                 try:
                     with self._answering_in_time():
-                        future.result(2 * TIMEOUT_S)
+                        answer_of(future, 2 * TIMEOUT_S)
                 except KafkaException as error:
                     if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                         failed[name] = error.args[0]
@@ -203,7 +213,7 @@ class Topics:
         try:
             with self._answering_in_time():
                 futures = self._admin.create_topics([asked], validate_only=True, request_timeout=TIMEOUT_S)
-                futures[topic.name].result(2 * TIMEOUT_S)
+                answer_of(futures[topic.name], 2 * TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.INVALID_CONFIG:
                 return str(error.args[0].str())
@@ -212,7 +222,7 @@ class Topics:
     def delete(self, topics: Iterable[str]) -> None:
         with self._answering("that topics are deleted"):
             for future in self._admin.delete_topics(list(topics), operation_timeout=TIMEOUT_S).values():
-                future.result(2 * TIMEOUT_S)
+                answer_of(future, 2 * TIMEOUT_S)
 
     def ends(self, names: Iterable[str], timeout_s: float) -> dict[tuple[str, int], int]:
         """The offsets at which reading would end now, by topic and partition: before the first open transaction.
@@ -238,7 +248,7 @@ class Topics:
             try:
                 with self._answering(what):
                     futures = self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=timeout_s)
-                    return {(at.topic, at.partition): f.result(2 * timeout_s).offset for at, f in futures.items()}
+                    return {(at.topic, at.partition): answer_of(f, 2 * timeout_s).offset for at, f in futures.items()}
             except BrokerUnreachable:
                 if time.monotonic() + pause_s > deadline:
                     raise
@@ -259,7 +269,7 @@ class Topics:
             described = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout_s)
             for name, future in described.items():
                 try:
-                    yield name, future.result(2 * timeout_s)
+                    yield name, answer_of(future, 2 * timeout_s)
                 except KafkaException as error:
                     if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                         raise
