@@ -14,6 +14,8 @@ TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,248}$"
 TopicSetting = Annotated[str, Field(pattern=r"^[a-z][a-z0-9.]*$")]  # its name
 Options = dict[str, str]
 
+SHORTEST_TOKEN = 16
+
 
 def _of_a_collector(address: str) -> str:
     """Raises ValueError."""
@@ -25,6 +27,15 @@ def _of_a_collector(address: str) -> str:
     if address and (not whole or any(c in "@?#\\" or not c.isprintable() or c.isspace() for c in address)):
         raise ValueError("give scheme, host and path, such as http://127.0.0.1:4318/v1/traces, and no user or query")
     return address
+
+
+def _of_a_console(token: str) -> str:
+    """Raises ValueError."""
+    if token and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token):
+        raise ValueError(
+            f"a token has at least {SHORTEST_TOKEN} letters, digits and signs, such as `openssl rand -hex 16` prints"
+        )
+    return token
 
 
 def _path_of_file_url(checkpoint: str) -> str:
@@ -218,9 +229,15 @@ class Monitoring(Section):
     enabled: bool = True
     """Whether the job answers HTTP requests for its status, its metrics and its health."""
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    """Address to listen on. Everybody who reaches it may read names of topics, but no event's content."""
+    """Address to listen on. Everybody who reaches it may read names of topics, but no event's content; on a loopback
+    address (127.0.0.1) the console too, unless there is a token."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 0
     """Port to listen on; 0 takes a free one, named in the log and in the checkpoint's file "monitoring"."""
+    console: bool = True
+    """Whether it also answers for the console's pages: subscriptions, matches of an event, dead letters."""
+    token: Annotated[str, AfterValidator(_of_a_console)] = ""
+    """What the console's pages ask for, as a password; at least 16 letters, digits and signs. Without one they answer
+    on a loopback address only, to everybody."""
     stalled_after_s: Annotated[int, Field(gt=0)] = 300
     """The job is not healthy if nothing was committed for this time while there were records to read and the broker
     answered. A batch commits piece by piece."""

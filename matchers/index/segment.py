@@ -115,17 +115,22 @@ class Segment:
 
         `document` gives an event, `several` tells which events hold arrays that matter.
         """
-        event = np.repeat(np.arange(len(rows)), np.diff(rows.offsets))
-        doubt = self.doubt[rows.subscription]
-        suspects = np.flatnonzero((doubt == _ALWAYS) | ((doubt == _ARRAYS) & several[event]))
+        suspects = self.suspects(rows, several)
         if not len(suspects):
             return rows
+        event = np.repeat(np.arange(len(rows)), np.diff(rows.offsets))
         keep = np.ones(len(event), bool)
         for i in suspects.tolist():
             conditions = self._conditions.of(int(rows.subscription[i]))
             keep[i] = verification.holds(document(int(event[i])), conditions)
         counts = np.bincount(event[keep], minlength=len(rows))
         return MatchBatch(offsets_of(counts), rows.subscription[keep])
+
+    def suspects(self, rows: MatchBatch, several: NDArray[np.bool_]) -> Int64:
+        """The matches that `confirmed` looks at one by one, as positions in `rows.subscription`."""
+        event = np.repeat(np.arange(len(rows)), np.diff(rows.offsets))
+        doubt = self.doubt[rows.subscription]
+        return np.flatnonzero((doubt == _ALWAYS) | ((doubt == _ARRAYS) & several[event]))
 
     @cached_property
     def doubt(self) -> NDArray[np.uint8]:

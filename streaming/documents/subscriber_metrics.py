@@ -10,6 +10,7 @@ timestamp. No subscriber has a slash in its name. When one is gone for good, its
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 import orjson
@@ -59,6 +60,16 @@ class SubscriptionMetrics(NamedTuple):
             _ends(self.query, self.last_event_ms, self.since_ms, written_ms),
         )
         return Record(topic, key_of(self.subscriber, self.subscription), value, [])
+
+
+class LookedUp(NamedTuple):
+    """The metrics of those that have any, by name and by id."""
+
+    subscribers: Mapping[str, SubscriberMetrics]
+    subscriptions: Mapping[str, SubscriptionMetrics] | None  # None: they are not counted by subscription
+
+
+LookUp = Callable[[Collection[str], Collection[str]], LookedUp | None]  # None: they are not counted
 
 
 def key_of(subscriber: str, subscription: str | None = None) -> bytes:

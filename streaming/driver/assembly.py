@@ -21,6 +21,7 @@ from matchers.errors import MatchingError
 from matchers.index.snapshot import Snapshot
 from matchers.language.lowering import Conjunction
 from streaming.codecs import RegistrySettings
+from streaming.console.console import Console
 from streaming.driver import session, sources
 from streaming.driver.batches import SparkBatches
 from streaming.driver.composition import TopicNames
@@ -358,10 +359,22 @@ def monitored(
         if not options.enabled:
             yield monitor, None
             return
-        server = last.enter_context(Server(options.host, options.port, monitor.view))
+        console = _console(settings, monitor) if options.console else None
+        server = last.enter_context(Server(options.host, options.port, monitor.view, console, options.token))
         last.enter_context(checkpoint.announced(settings.query.checkpoint, server.url))
         log.info("starting", query=settings.query.name, monitoring=server.url)
         yield monitor, server.url
+
+
+def _console(settings: Settings, monitor: Monitor) -> Console:
+    return Console(
+        cluster=Cluster.of(settings),
+        subscriptions_topic=settings.subscriptions.topic,
+        dead_letters_topic=settings.dead_letters.topic,
+        max_per_event=settings.matching.max_per_event,
+        snapshot=lambda: monitor.snapshot,
+        look_up=monitor.look_up,
+    )
 
 
 def _reached(client: Client, query: str, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -393,9 +406,9 @@ def recorder(settings: Settings, monitor: Monitor, state: State, last: ExitStack
     if not metrics.topic:
         return Observer()
     topic = MetricsTopic(Cluster.of(settings), metrics.topic, settings.query.name)
-    limits = RecorderLimits(metrics.records_per_second, metrics.subscribers)
+    limits = RecorderLimits(metrics.records_per_second, metrics.subscribers, counts_subscriptions=metrics.subscriptions)
     recorder = last.enter_context(SubscriberRecorder(topic, lambda: state.snapshot, limits))
-    monitor.show_subscribers(recorder.view)
+    monitor.show_subscribers(recorder.view, recorder.look_up)
     return recorder
 
 

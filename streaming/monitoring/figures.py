@@ -81,6 +81,13 @@ class Figures:
         last = int(now // INTERVAL_S)
         return [rates.get(number, 0.0) for number in range(last - INTERVALS, last)]
 
+    def latency_series(self, stage: str, quantile: float, now: float) -> list[float | None]:
+        """A quantile of a stage's latencies, in ms, in each of the intervals of `series`; None where no event
+        matched."""
+        quantiles = {interval.number: interval.latencies[stage].quantile(quantile) for interval in self.intervals}
+        last = int(now // INTERVAL_S)
+        return [quantiles.get(number) for number in range(last - INTERVALS, last)]
+
     def recent(self, now: float, seconds: int = 300) -> Mapping[str, Latencies]:
         """Latencies by stage of the last intervals, the current one included."""
         first = int(now // INTERVAL_S) - seconds // INTERVAL_S

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from matchers.index.snapshot import Part
+from matchers.index.snapshot import Part, Snapshot
+from streaming.documents.subscriber_metrics import LookedUp, LookUp
 from streaming.errors import JobError
 from streaming.index import packing
 from streaming.latencies import Latencies
@@ -85,6 +86,7 @@ class Monitor(Observer):
         self._start_s: float | None = None
         self._troubles = Troubles()
         self._subscribers: Callable[[], SubscribersView] | None = None
+        self._look_up: LookUp = lambda subscribers, subscriptions: None
         self._ended = threading.Event()
         self._looking = threading.Thread(target=self._look_again_and_again, name="sluice-monitor", daemon=True)
 
@@ -105,9 +107,18 @@ class Monitor(Observer):
             self._start_s = self._beat_at - self._about.started_at
         self._phase = phase
 
-    def show_subscribers(self, view: Callable[[], SubscribersView]) -> None:
+    def show_subscribers(self, view: Callable[[], SubscribersView], look_up: LookUp) -> None:
         """From now on, show these metrics of subscribers too."""
-        self._subscribers = view
+        self._subscribers, self._look_up = view, look_up
+
+    def look_up(self, subscribers: Collection[str], subscriptions: Collection[str]) -> LookedUp | None:
+        """The metrics of these subscribers and subscriptions; None if they are not counted."""
+        return self._look_up(subscribers, subscriptions)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The subscriptions in force; None while they are restored."""
+        return self._state.snapshot if self._state is not None else None
 
     def preparing(self, step: str, done: int = 0, of: int = 0) -> None:
         """Set what is done for the index of the settings. It is shown while the state lacks that index."""

@@ -16,7 +16,8 @@
     dead_letters    since the start, by reason; those of which there are none are left out
     publish_errors  since the start, by request and error: requests of tasks that failed at first
     rates           of the last minute: events_per_s, deliveries_per_s
-    history         step_s, and the same rates for each of the last steps, the oldest first
+    history         step_s, and for each of the last steps, the oldest first: the same rates, and latency_p50_s and
+                    latency_p99_s of the stage total (null where no event matched)
     latency_s       of the last five minutes, by stage (wait, match, publish, commit, total): p50, p95, p99, max;
                     null where no event matched
     lag             a list of topic, partition, position, end, records, unknown_since (epoch s: the broker does not
@@ -45,8 +46,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from streaming.latencies import Latencies
-from streaming.monitoring.figures import INTERVAL_S
+from streaming.latencies import TOTAL, Latencies
+from streaming.monitoring.figures import INTERVAL_S, Figures
 from streaming.monitoring.reporting import by_request
 from streaming.monitoring.verdicts import ailing, notes, stalled_s, unsaved_s, waiting, without_progress_s
 from streaming.monitoring.view import JobView, SubscribersView
@@ -99,6 +100,8 @@ def document(view: JobView) -> Document:
             "step_s": INTERVAL_S,
             "events_per_s": figures.series("events", now),
             "deliveries_per_s": figures.series("deliveries", now),
+            "latency_p50_s": _latency_series(figures, 0.5, now),
+            "latency_p99_s": _latency_series(figures, 0.99, now),
         },
         "latency_s": {stage: _seconds(latencies) for stage, latencies in figures.recent(now).items()},
         "lag": _lag(view),
@@ -125,6 +128,11 @@ def document(view: JobView) -> Document:
             for trouble in view.troubles
         ],
     }
+
+
+def _latency_series(figures: Figures, quantile: float, now: float) -> list[float | None]:
+    in_ms = figures.latency_series(TOTAL, quantile, now)
+    return [None if ms is None else round(ms / 1000, 4) for ms in in_ms]
 
 
 def as_json(document: Document) -> bytes:

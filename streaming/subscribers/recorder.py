@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from matchers.index.snapshot import Snapshot
+from streaming.documents.subscriber_metrics import LookedUp
 from streaming.errors import JobError, Unsettled
 from streaming.log import logger
 from streaming.monitoring.reporting import Observer
@@ -31,11 +32,13 @@ BUSIEST = 10
 
 @dataclass(frozen=True)
 class RecorderLimits:
-    """How much and how often the recorder writes, and the subscribers that it shows by name."""
+    """How much and how often the recorder writes, the subscribers that it shows by name, and whether tasks count by
+    subscription."""
 
     records_per_second: int
     shown: Sequence[str] = ()
     every_s: float = EVERY_S
+    counts_subscriptions: bool = False
 
 
 class SubscriberRecorder(Observer):
@@ -95,6 +98,13 @@ class SubscriberRecorder(Observer):
     def view(self) -> SubscribersView:
         """The metrics as of a few seconds ago."""
         return self._view
+
+    def look_up(self, subscribers: Collection[str], subscriptions: Collection[str]) -> LookedUp:
+        """The metrics of these subscribers and subscriptions, which exist."""
+        with self._lock:
+            of_subscribers = {one.subscriber: one for one in self._totals.named([*subscribers])}
+            of_subscriptions = {one.subscription: one for one in self._totals.subscriptions_named([*subscriptions])}
+        return LookedUp(of_subscribers, of_subscriptions if self._limits.counts_subscriptions else None)
 
     def _run(self) -> None:
         with self._topic.client() as client:

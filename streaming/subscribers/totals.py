@@ -210,6 +210,11 @@ class Totals:
         row = self._subscribers.rows(Texts.of(names))
         return list(self.metrics_of(row[self._subscribers["since_ms"][row] > 0]))
 
+    def subscriptions_named(self, ids: Sequence[str]) -> list[SubscriptionMetrics]:
+        """The metrics of the subscriptions with these ids that have any."""
+        row = self._subscriptions.rows(Texts.of(ids))
+        return list(self.subscription_metrics_of(row[self._subscriptions["since_ms"][row] > 0]))
+
     @property
     def _tables(self) -> tuple[NamedRows, NamedRows]:
         return self._subscribers, self._subscriptions

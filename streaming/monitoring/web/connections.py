@@ -3,6 +3,8 @@
 A client has TIMEOUT_S for its whole request, however it sends it, and as long again to take the answer. At most
 MOST_CONNECTIONS are open, each with at most MAX_REQUEST_BYTES: one more closes the oldest. An urgent request is
 answered as soon as it is there, the others one after the other, so an urgent one waits for one of them at most.
+
+An answer that another thread makes may take LATE_S; meanwhile others are answered.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -20,6 +23,7 @@ from streaming.log import logger
 log = logger("sluice.monitoring")
 
 TIMEOUT_S = 5.0
+LATE_S = 20.0
 MOST_CONNECTIONS = 256
 MAX_REQUEST_BYTES = 64 << 10
 BACKLOG = 128
@@ -27,6 +31,7 @@ ACCEPTED_AT_ONCE = 64  # before others are served
 FULL_S = 0.1  # pause while this process may not open another file
 
 _ENDS = (b"\r\n\r\n", b"\n\n")  # of a request
+END, READY = b"\0", b"\1"  # what the bell says: end, or a future is done
 
 
 @dataclass(eq=False)
@@ -36,18 +41,25 @@ class _Connection:
     request: bytearray = field(default_factory=bytearray)
     answer: memoryview | None = None  # what is left of it; None: the request is not complete, or waits
     answered: bool = False  # what the client still sends is thrown away
+    pending: Future[bytes] | None = None  # the answer that another thread makes
 
 
 class Connections:
     """`serve` answers until `end` is called. `answer` gets a request up to the end of its headers, or MAX_REQUEST_BYTES
-    of a longer one, and returns the bytes to send. It must not raise."""
+    of a longer one, and returns the bytes to send, or their future. `late` returns those to send in place of a future
+    that takes too long. None of them may raise."""
 
     def __init__(
-        self, listener: socket.socket, answer: Callable[[bytes], bytes], is_urgent: Callable[[bytes], bool]
+        self,
+        listener: socket.socket,
+        answer: Callable[[bytes], bytes | Future[bytes]],
+        is_urgent: Callable[[bytes], bool],
+        late: Callable[[bytes], bytes] = lambda request: b"",
     ) -> None:
         self._listener = listener
         self._answer = answer
         self._is_urgent = is_urgent
+        self._late = late
         self._open: dict[_Connection, None] = {}  # the oldest first
         self._waiting: deque[_Connection] = deque()
         self._selector = selectors.DefaultSelector()
@@ -63,8 +75,10 @@ class Connections:
         while True:
             for key, _ in self._selector.select(self._pause_s()):
                 if key.fileobj is self._ear:
-                    return
-                if key.fileobj is self._listener:
+                    if END in self._ear.recv(MAX_REQUEST_BYTES):
+                        return
+                    self._send_pending()
+                elif key.fileobj is self._listener:
                     self._accept()
                 elif key.data in self._open:
                     self._go_on(key.data)
@@ -77,7 +91,7 @@ class Connections:
 
     def end(self) -> None:
         """End `serve`, from another thread."""
-        self._bell.send(b"\0")
+        self._bell.send(END)
 
     def close(self) -> None:
         """Hang up on all clients. Call it after `serve`."""
@@ -149,7 +163,25 @@ class Connections:
             self._waiting.append(connection)
 
     def _respond(self, connection: _Connection) -> None:
-        connection.answer = memoryview(self._answer(bytes(connection.request)))
+        answer = self._answer(bytes(connection.request))
+        if isinstance(answer, bytes):
+            self._send(connection, answer)
+            return
+        connection.pending = answer
+        connection.until = time.monotonic() + LATE_S
+        with suppress(KeyError):
+            self._selector.unregister(connection.socket)
+        answer.add_done_callback(lambda _: self._bell.send(READY))
+
+    def _send_pending(self) -> None:
+        """Send the answers that are there now."""
+        for connection in [one for one in self._open if one.pending is not None and one.pending.done()]:
+            assert connection.pending is not None
+            answer, connection.pending = connection.pending.result(), None
+            self._send(connection, answer)
+
+    def _send(self, connection: _Connection, answer: bytes) -> None:
+        connection.answer = memoryview(answer)
         connection.until = time.monotonic() + TIMEOUT_S
         with suppress(KeyError):
             self._selector.unregister(connection.socket)
@@ -168,13 +200,20 @@ class Connections:
     def _hang_up_on_late_ones(self) -> None:
         now = time.monotonic()
         for connection in [connection for connection in self._open if connection.until <= now]:
-            self._close(connection)
+            if connection.pending is not None:
+                connection.pending.cancel()
+                connection.pending = None
+                self._send(connection, self._late(bytes(connection.request)))
+            else:
+                self._close(connection)
 
     def _close_oldest(self) -> None:
         self._close(next(iter(self._open)))
 
     def _close(self, connection: _Connection) -> None:
         del self._open[connection]
+        if connection.pending is not None:
+            connection.pending.cancel()
         with suppress(KeyError):
             self._selector.unregister(connection.socket)
         connection.socket.close()

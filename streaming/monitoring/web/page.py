@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from xml.etree.ElementTree import Element, tostring
+from collections.abc import Sequence
+from itertools import groupby
+from xml.etree.ElementTree import Element
 
 from streaming.monitoring.metrics import STATE
 from streaming.monitoring.status import Document
+from streaming.monitoring.web.elements import SCRIPT, element, navigation, note, page, section, table
 from streaming.monitoring.wording import (
     EXECUTOR_COLUMNS,
     QUANTILES,
@@ -25,45 +24,27 @@ from streaming.monitoring.wording import (
     moment,
     number,
     publish_errors,
-    readable,
+    seconds,
     subscribers,
     totals,
     unknown_lag,
 )
 
-_STYLE, _SCRIPT = (Path(__file__).with_name(name).read_text() for name in ("page.css", "page.js"))
-
-
-def _hash(text: str) -> str:
-    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
-
-
-POLICY = (
-    f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 HEIGHT_PX = 40
 
-Content = Element | str
 
-
-def html(document: Document) -> bytes:
-    job = document["job"]
-    root = _element(
-        "html",
-        _element(
-            "head",
-            _element("meta", charset="utf-8"),
-            _element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            _element("title", f"{job['query']}: {' and '.join(_failing(document)) or job['phase']}"),
-            _element("style", _STYLE),
-            _element("noscript", _element("meta", **{"http-equiv": "refresh", "content": "5"})),
-        ),
-        _element("body", _header(document), _main(document), _element("script", _SCRIPT)),
-        lang="en",
+def html(document: Document, *, has_console: bool = False) -> bytes:
+    """The status page; with the console, its other pages are linked."""
+    return page(
+        f"{document['job']['query']}: {' and '.join(_failing(document)) or document['job']['phase']}",
+        [
+            *([navigation("/")] if has_console else ()),
+            _header(document),
+            _main(document),
+            element("script", SCRIPT),
+        ],
+        [element("noscript", element("meta", **{"http-equiv": "refresh", "content": "5"}))],
     )
-    written: bytes = tostring(root, encoding="utf-8", method="html")
-    return b"<!doctype html>\n" + written
 
 
 def _failing(document: Document) -> list[str]:
@@ -73,26 +54,26 @@ def _failing(document: Document) -> list[str]:
 def _header(document: Document) -> Element:
     job = document["job"]
     badges = [
-        _element("span", yes if document[of]["ok"] else no, class_=f"badge {'good' if document[of]['ok'] else 'bad'}")
+        element("span", yes if document[of]["ok"] else no, class_=f"badge {'good' if document[of]['ok'] else 'bad'}")
         for of, yes, no in VERDICTS
     ]
-    return _element(
+    return element(
         "header",
-        _element("h1", job["query"]),
+        element("h1", job["query"]),
         *badges,
-        _element("span", "the job does not answer; this is the last it said", id="silent", role="alert"),
-        _element("span", f"{job['phase']} for {duration(job['uptime_s'])}", class_="dim"),
-        _element("span", f"as of {moment(job['started_at'] + job['uptime_s'])}", class_="dim"),
+        element("span", "the job does not answer; this is the last it said", id="silent", role="alert"),
+        element("span", f"{job['phase']} for {duration(job['uptime_s'])}", class_="dim"),
+        element("span", f"as of {moment(job['started_at'] + job['uptime_s'])}", class_="dim"),
     )
 
 
 def _main(document: Document) -> Element:
-    reasons = [_element("div", why, class_="bad") for of in ("health", "ready") for why in document[of]["reasons"]]
-    notes = [_element("div", note) for note in document["ready"]["notes"]]
-    return _element(
+    reasons = [element("div", why, class_="bad") for of in ("health", "ready") for why in document[of]["reasons"]]
+    notes = [element("div", note) for note in document["ready"]["notes"]]
+    return element(
         "main",
-        *([_section(f"Why it is {' and '.join(_failing(document))}", *reasons, wide=True)] if reasons else ()),
-        *([_section("Not at full speed yet", *notes, wide=True)] if notes else ()),
+        *([section(f"Why it is {' and '.join(_failing(document))}", *reasons, class_="wide")] if reasons else ()),
+        *([section("Not at full speed yet", *notes, class_="wide")] if notes else ()),
         _rate("Events a second", "events_per_s", document),
         _rate("Deliveries a second", "deliveries_per_s", document),
         _latency(document),
@@ -110,53 +91,66 @@ def _main(document: Document) -> Element:
 def _rate(title: str, name: str, document: Document) -> Element:
     values, step_s = document["history"][name], document["history"]["step_s"]
     most = max(values, default=0.0)
-    return _section(
+    return section(
         title,
-        _element("span", number(document["rates"][name]), class_="large"),
-        _element("span", " in the last minute", class_="dim"),
-        _curve(values, most),
-        _element("div", f"{duration(step_s * len(values))}, at most {number(most)}", class_="dim"),
+        element("span", number(document["rates"][name]), class_="large"),
+        element("span", " in the last minute", class_="dim"),
+        _curves(values, most=most),
+        element("div", f"{duration(step_s * len(values))}, at most {number(most)}", class_="dim"),
     )
 
 
-def _curve(values: Sequence[float], most: float) -> Element:
+def _curves(*curves: Sequence[float | None], most: float) -> Element:
+    """Curves in one picture, each broken where it has no values; the first is the main one."""
     top = HEIGHT_PX - 2
-    points = " ".join(
-        f"{x},{HEIGHT_PX - 1 - (top * value / most if most else 0):.1f}" for x, value in enumerate(values)
-    )
-    width = max(1, len(values) - 1)
-    line = _element("polyline", points=points)
-    ground = _element("line", x1="0", y1=str(HEIGHT_PX - 1), x2=str(width), y2=str(HEIGHT_PX - 1))
+    width = max(1, len(curves[0]) - 1)
     box = {"viewBox": f"0 0 {width} {HEIGHT_PX}", "preserveAspectRatio": "none", "aria-hidden": "true"}
-    return _element("svg", ground, line, **box)
+    lines = []
+    for place, values in enumerate(curves):
+        for is_there, run in groupby(enumerate(values), lambda value: value[1] is not None):
+            if is_there:
+                points = [(float(x), HEIGHT_PX - 1 - (top * (value or 0) / most if most else 0)) for x, value in run]
+                points += [(points[0][0] + 0.5, points[0][1])] if len(points) == 1 else []
+                style = {"class_": "minor"} if place else {}
+                lines.append(element("polyline", points=" ".join(f"{x:g},{y:.1f}" for x, y in points), **style))
+    ground = element("line", x1="0", y1=str(HEIGHT_PX - 1), x2=str(width), y2=str(HEIGHT_PX - 1))
+    return element("svg", ground, *lines, **box)
 
 
 def _latency(document: Document) -> Element:
-    table = _table(("", *QUANTILES), latencies(document))
-    return _section("Latency, last five minutes", table, _note("of events that matched"))
+    history = document["history"]
+    p99, p50 = history["latency_p99_s"], history["latency_p50_s"]
+    most = max((value for value in p99 if value is not None), default=0.0)
+    over = f"p99, and below it p50, of the total: {duration(history['step_s'] * len(p99))}, at most {seconds(most)}"
+    return section(
+        "Latency, last five minutes",
+        table(("", *QUANTILES), latencies(document)),
+        _curves(p99, p50, most=most),
+        note(over if most else "no event matched"),
+    )
 
 
 def _lag(document: Document) -> Element:
     rows = lags(document)
-    table = _table(("topic", "partition", "records"), rows) if rows else _note("not known yet")
-    about = [_note(last_batch(document))]
+    content = table(("topic", "partition", "records"), rows) if rows else note("not known yet")
+    about = [note(last_batch(document))]
     if (unknown := unknown_lag(document)) is not None:
-        about.insert(0, _element("div", unknown, class_="bad"))
+        about.insert(0, element("div", unknown, class_="bad"))
     if document["broker"]["error"]:
-        about.append(_element("div", document["broker"]["error"], class_="bad"))
-    return _section("Lag", table, *about)
+        about.append(element("div", document["broker"]["error"], class_="bad"))
+    return section("Lag", content, *about)
 
 
 def _subscriptions(document: Document) -> Element:
     state = document["state"]
     if state is None:
-        return _section("Subscriptions", _note("restoring"))
+        return section("Subscriptions", note("restoring"))
     facts = dict(labelled(STATE, state))
     if state["joining"]:
         facts["compactions"] += ", one running"
     if not state["unsaved_s"]:
         del facts["oldest unsaved change"]
-    return _section("Subscriptions", _table((), facts.items()), _note(f"index: {state['index']}"))
+    return section("Subscriptions", table((), facts.items()), note(f"index: {state['index']}"))
 
 
 def _job(document: Document) -> Element:
@@ -172,33 +166,33 @@ def _job(document: Document) -> Element:
     if job["restarts"] is not None:
         code = job["last_exit_code"]
         facts.append(("restarts", number(job["restarts"]) + (f", last after exit code {code}" if code else "")))
-    return _section("Job", _table((), [*facts, *((f"memory, {whose}", much) for whose, much in memory(document))]))
+    return section("Job", table((), [*facts, *((f"memory, {whose}", much) for whose, much in memory(document))]))
 
 
 def _totals(document: Document) -> Element:
     errors = [(error, number(n)) for error, n in publish_errors(document)]
-    return _section("Since the start", _table((), [*totals(document), *errors]))
+    return section("Since the start", table((), [*totals(document), *errors]))
 
 
 def _letters(document: Document) -> Element:
     rows = [(reason, number(n)) for reason, n in document["dead_letters"].items()]
-    content = (_table((), rows), _note("`run_stream.py dlq list` lists them")) if rows else (_note("none"),)
-    return _section("Dead letters, since the start", *content)
+    content = (table((), rows), note("`run_stream.py dlq list` lists them")) if rows else (note("none"),)
+    return section("Dead letters, since the start", *content)
 
 
 def _executors(document: Document) -> Element:
     rows = executors(document)
-    content = _table(EXECUTOR_COLUMNS, rows, texts=2) if rows else _note("not known yet")
-    return _section("Executors of Spark, tasks and deliveries", content)
+    content = table(EXECUTOR_COLUMNS, rows, texts=2) if rows else note("not known yet")
+    return section("Executors of Spark, tasks and deliveries", content)
 
 
 def _busiest(document: Document) -> Element:
     if document["subscribers"] is None:
-        return _section("Busiest subscribers", _note("not counted: metrics.topic is empty"))
+        return section("Busiest subscribers", note("not counted: metrics.topic is empty"))
     rows = subscribers(document)
     about = f"of {number(document['subscribers']['number'])}; `run_stream.py subscribers` lists all"
-    content = (_table(SUBSCRIBER_COLUMNS, rows), _note(about)) if rows else (_note("none yet"),)
-    return _section("Busiest subscribers, last minute", *content, wide=True)
+    content = (table(SUBSCRIBER_COLUMNS, rows), note(about)) if rows else (note("none yet"),)
+    return section("Busiest subscribers, last minute", *content, class_="wide")
 
 
 def _warnings(document: Document) -> Element:
@@ -206,38 +200,5 @@ def _warnings(document: Document) -> Element:
         (moment(trouble["at"]), trouble["level"], trouble["event"], trouble["detail"])
         for trouble in document["troubles"]
     ]
-    table = _table(("when", "level", "what", "detail"), rows, texts=4) if rows else _note("none")
-    return _section("Warnings and errors", table, wide=True)
-
-
-def _note(text: str) -> Element:
-    return _element("div", text, class_="dim")
-
-
-def _section(title: str, *content: Content, wide: bool = False) -> Element:
-    return _element("section", _element("h2", title), *content, **({"class_": "wide"} if wide else {}))
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> Element:
-    """The first `texts` columns are texts, the others numbers."""
-
-    def row(cells: Sequence[str], tag: str) -> Element:
-        elements = (_element(tag, cell, **({} if i < texts else {"class_": "number"})) for i, cell in enumerate(cells))
-        return _element("tr", *elements)
-
-    return _element("table", *([row(head, "th")] if head else ()), *(row(cells, "td") for cells in rows))
-
-
-def _element(tag: str, *content: Content, **attributes: str) -> Element:
-    """An element; the attribute `class`, which is a word of Python, is passed as `class_`."""
-    made = Element(tag, {name.removesuffix("_"): value for name, value in attributes.items()})
-    last: Element | None = None
-    for child in content:
-        if isinstance(child, Element):
-            made.append(child)
-            last = child
-        elif last is None:
-            made.text = (made.text or "") + readable(child)
-        else:
-            last.tail = (last.tail or "") + readable(child)
-    return made
+    content = table(("when", "level", "what", "detail"), rows, texts=4) if rows else note("none")
+    return section("Warnings and errors", content, class_="wide")

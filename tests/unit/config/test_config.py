@@ -130,6 +130,11 @@ def test_the_settings_of_delivery_topics_are_added_to_those_of_their_index_files
             "[monitoring]\ntraces = 'http://a:hunter2@c/v1/traces'\n",
             "monitoring.traces = 'http://(secret)@c/v1/traces': Value error, give scheme",
         ),
+        (
+            "[monitoring]\ntoken = 'hunter2'\n",
+            "monitoring.token = (secret): Value error, a token has at least 16 letters, digits and signs",
+        ),
+        ("[monitoring]\ntoken = 'with a space in it'\n", "monitoring.token = (secret): Value error, a token has"),
     ],
 )
 def test_what_a_file_may_not_say(tmp_path: Path, text: str, reason: str) -> None:

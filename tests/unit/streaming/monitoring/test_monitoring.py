@@ -56,6 +56,7 @@ from streaming.monitoring.view import (
     Trouble,
 )
 from streaming.monitoring.web import page
+from streaming.monitoring.web.elements import POLICY, hash_of
 from streaming.monitoring.wording import SHOWN_PARTITIONS, seconds
 from streaming.process.supervision import RestartHistory
 from streaming.rows import EVENTS, SUBSCRIPTIONS, CommitTimes, Published, ReadProgress
@@ -213,6 +214,23 @@ def test_rates_are_of_whole_intervals_and_forget() -> None:
     later = figures.with_batch(report(now), now + INTERVAL_S * (INTERVALS + 1))
     assert len(later.intervals) == 1
     assert len(later.series("events", now)) == INTERVALS
+
+
+def test_quantiles_are_of_whole_intervals_and_none_where_no_event_matched() -> None:
+    now = 1_000_000.0
+    figures = Figures().with_batch(report(now, (10.0,) * 98 + (3_000.0,) * 2), now)
+    for quantile, ms in ((0.5, 10.0), (0.99, 3_000.0)):
+        series = figures.latency_series(TOTAL, quantile, now + INTERVAL_S)
+        assert len(series) == INTERVALS
+        assert series[-1] == pytest.approx(ms, rel=0.03)
+        assert set(series[:-1]) == {None}
+    view = replace(busy(), now=now + INTERVAL_S)
+    history = status.document(view)["history"]
+    assert (history["latency_p50_s"][-2:], history["latency_p99_s"][-1]) == ([None, pytest.approx(0.2, rel=0.03)], 3.0)
+    text = page.html(status.document(view)).decode()
+    assert text.count('<polyline points="119,1.0 119.5,1.0"') == 1
+    assert text.count('class="minor"') == 1
+    assert "p99, and below it p50, of the total: 10 min, at most 3.00 s" in text
 
 
 # --- metrics ---
@@ -736,24 +754,26 @@ def test_the_status_is_json_and_says_what_is_documented(view: Callable[[], JobVi
         assert key in names or key in (*STAGES, TOTAL) or not key.isascii() or key.startswith("<"), key
 
 
-class _Tags(HTMLParser):
+class Tags(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.tags: list[str] = []
         self.attributes: set[str] = set()
+        self.links: list[str] = []
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.attributes |= {name for name, _ in attrs}
+        self.links += [value or "" for name, value in attrs if name in ("href", "action")]
 
     def handle_data(self, data: str) -> None:
         self.text += data
 
 
-def parsed(view: JobView) -> tuple[str, _Tags]:
+def parsed(view: JobView) -> tuple[str, Tags]:
     text = page.html(status.document(view)).decode()
-    found = _Tags()
+    found = Tags()
     found.feed(text)
     return text, found
 
@@ -879,9 +899,9 @@ def test_the_policy_allows_the_script_and_style_that_are_there_and_nothing_else(
     text = page.html(status.document(busy())).decode()
     for tag in ("style", "script"):
         inline = text.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
-        assert f"{tag}-src {page._hash(inline)};" in page.POLICY
-    assert page.POLICY.startswith("default-src 'none'; ")
-    assert "unsafe" not in page.POLICY
+        assert f"{tag}-src {hash_of(inline)};" in POLICY
+    assert POLICY.startswith("default-src 'none'; ")
+    assert "unsafe" not in POLICY
 
 
 def test_the_version_is_that_of_the_project() -> None:

@@ -23,7 +23,8 @@ from streaming.errors import JobError
 from streaming.monitoring import status
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.view import RUNNING, JobView, Lag
-from streaming.monitoring.web import connections, page
+from streaming.monitoring.web import connections
+from streaming.monitoring.web.elements import POLICY
 from streaming.monitoring.web.server import Server
 from streaming.source_topics import SourceTopics
 from tests.support.logged import fields_of
@@ -85,7 +86,7 @@ def test_only_what_is_there_is_answered_and_nothing_can_be_done(
 def test_every_answer_tells_the_browser_to_be_careful(answering: Server, path: str, code: int) -> None:
     found, headers, _ = ask(answering, path)
     assert found == code
-    assert headers["Content-Security-Policy"] == page.POLICY
+    assert headers["Content-Security-Policy"] == POLICY
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cache-Control"] == "no-store"
     assert "Python" not in headers["Server"]
