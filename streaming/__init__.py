@@ -12,9 +12,10 @@ every room may use them: `rows` (what travels between driver and workers), `erro
     index       compiled subscriptions as files that workers map
     worker      code that runs in a Spark task: read, match, publish, compile
     state       the subscriptions in force: apply changes, compact, save, restore
+    admin       the client's work on topics
+    console     look-ups for the console's pages, in the state in force and in topics
     monitoring  figures, latencies and health of the job, and their HTTP server
     driver      the job: sources, batches, isolation, quotas, transactions, start and stop
-    admin       the client's work on topics
     client      the Python API: subscribe, read deliveries, look, replay and redrive
     checks      the checks of `doctor`
 

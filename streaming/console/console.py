@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from streaming.console import search
 from streaming.console.dead_letters import LastLetters, last_letters
 from streaming.console.matching import EventMatches, EventScan
 from streaming.console.search import FoundSubscription
-from streaming.documents.subscriber_metrics import LookedUp, LookUp, SubscriberMetrics
+from streaming.documents.subscriber_metrics import LookedUp, LookUp
 from streaming.documents.subscriptions import Change, Refused, read_change
 from streaming.documents.verdicts import SubscriptionVerdict
 from streaming.errors import JobError
@@ -43,6 +43,7 @@ class EventRejected(ValueError):
 class SubscriptionList(NamedTuple):
     found: list[FoundSubscription]
     has_more: bool
+    metrics: LookedUp | None
     of_subscriber: int | None  # the number of the subscriber's; None: of no particular subscriber
     total: int  # in the state
     now_ms: int
@@ -51,7 +52,7 @@ class SubscriptionList(NamedTuple):
 class SubscriberList(NamedTuple):
     found: list[tuple[str, int]]  # a name, and the number of its subscriptions
     has_more: bool
-    metrics: Mapping[str, SubscriberMetrics] | None
+    metrics: LookedUp | None
 
 
 class StoredDocument(NamedTuple):
@@ -93,8 +94,9 @@ class Console:
     def subscriptions(self, part_of_id: str, subscriber: str) -> SubscriptionList:
         snapshot = self._state()
         found, has_more = search.subscriptions(snapshot, part_of_id, subscriber, SHOWN)
+        metrics = self.look_up([], [one.id for one in found])
         of_subscriber = search.count(snapshot, subscriber) if subscriber else None
-        return SubscriptionList(found, has_more, of_subscriber, len(snapshot), self._now_ms())
+        return SubscriptionList(found, has_more, metrics, of_subscriber, len(snapshot), self._now_ms())
 
     def subscription(self, id: str) -> SubscriptionDetails | None:
         found = search.subscription(self._state(), id)
@@ -105,8 +107,7 @@ class Console:
 
     def subscribers(self, part_of_name: str) -> SubscriberList:
         found, has_more = search.subscribers(self._state(), part_of_name, SHOWN)
-        metrics = self.look_up([name for name, _ in found], [])
-        return SubscriberList(found, has_more, metrics and metrics.subscribers)
+        return SubscriberList(found, has_more, self.look_up([name for name, _ in found], []))
 
     def dead_letters(self) -> LastLetters:
         return last_letters(self.cluster, self.dead_letters_topic, SHOWN_LETTERS, TIMEOUT_S)

@@ -67,6 +67,7 @@ class LookedUp(NamedTuple):
 
     subscribers: Mapping[str, SubscriberMetrics]
     subscriptions: Mapping[str, SubscriptionMetrics] | None  # None: they are not counted by subscription
+    is_whole: bool = True  # what the topic says of earlier processes is in them
 
 
 LookUp = Callable[[Collection[str], Collection[str]], LookedUp | None]  # None: they are not counted

@@ -104,7 +104,8 @@ class SubscriberRecorder(Observer):
         with self._lock:
             of_subscribers = {one.subscriber: one for one in self._totals.named([*subscribers])}
             of_subscriptions = {one.subscription: one for one in self._totals.subscriptions_named([*subscriptions])}
-        return LookedUp(of_subscribers, of_subscriptions if self._limits.counts_subscriptions else None)
+            is_whole = self._is_restored
+        return LookedUp(of_subscribers, of_subscriptions if self._limits.counts_subscriptions else None, is_whole)
 
     def _run(self) -> None:
         with self._topic.client() as client:

@@ -1,5 +1,5 @@
-"""The job's HTTP server and its status page.
+"""The job's HTTP server, its status page, and the pages of the console.
 
-For: serve the output of `exposition`, `status` and `verdicts`. May enter: HTTP, HTML, and checks of the request.
-Must not know: how figures are computed. It is read-only.
+For: serve the output of `exposition`, `status` and `verdicts`, and the answers of `streaming.console`. May enter: HTTP,
+HTML, and checks of the request. Must not know: how figures are computed. It is read-only.
 """

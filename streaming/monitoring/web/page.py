@@ -183,7 +183,7 @@ def _letters(document: Document) -> Element:
 def _executors(document: Document) -> Element:
     rows = executors(document)
     content = table(EXECUTOR_COLUMNS, rows, texts=2) if rows else note("not known yet")
-    return section("Executors of Spark, tasks and deliveries", content)
+    return section("Executors of Spark, tasks and deliveries", content, class_="wide rows")
 
 
 def _busiest(document: Document) -> Element:
@@ -192,7 +192,7 @@ def _busiest(document: Document) -> Element:
     rows = subscribers(document)
     about = f"of {number(document['subscribers']['number'])}; `run_stream.py subscribers` lists all"
     content = (table(SUBSCRIBER_COLUMNS, rows), note(about)) if rows else (note("none yet"),)
-    return section("Busiest subscribers, last minute", *content, class_="wide")
+    return section("Busiest subscribers, last minute", *content, class_="wide rows")
 
 
 def _warnings(document: Document) -> Element:

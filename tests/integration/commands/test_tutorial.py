@@ -93,6 +93,7 @@ class Shell:
 
     def _command(self, shown: str) -> str:
         command = shown.replace("python run_stream.py", f"{sys.executable} run_stream.py")
+        command = command.replace("checkpoint/monitoring", f"{self.directory}/checkpoint/monitoring")
         return command.replace("run_stream.py broker", f"run_stream.py broker --port {self.port}")
 
     def _environment(self) -> dict[str, str]:

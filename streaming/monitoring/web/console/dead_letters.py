@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from streaming.console.console import Console
 from streaming.console.dead_letters import StoredDeadLetter
-from streaming.monitoring.web.console.frame import ConsoleAnswer, Fields, framed, problem
+from streaming.monitoring.web.console.frame import ConsoleAnswer, Fields, framed, problem, when, word
 from streaming.monitoring.web.elements import Content, element, note, section, table
-from streaming.text_format import pretty, time_of
+from streaming.text_format import pretty
 
 PATH = "/dead-letters"
 COLUMNS = ("time", "reason", "subscriber", "origin", "detail")
@@ -32,8 +32,8 @@ def answer(console: Console, fields: Fields) -> ConsoleAnswer:
 def _row(letter: StoredDeadLetter) -> tuple[Content, ...]:
     origin = letter.origin
     return (
-        time_of(letter.time_ms)[:19],
-        letter.reason + (", redriven" if letter.redriven else ""),
+        word(when(letter.time_ms)),
+        word(letter.reason + (", redriven" if letter.redriven else "")),
         letter.subscriber or "-",
         f"{origin.topic} {origin.partition}:{origin.offset}" if origin else "-",
         element("div", letter.detail, _record(letter)),
@@ -53,7 +53,7 @@ def _lines(letter: StoredDeadLetter) -> Iterator[str]:
     for name, value in letter.headers[:SHOWN_HEADERS]:
         yield f"header {name}: {_excerpt(value)}"
     if len(letter.headers) > SHOWN_HEADERS:
-        yield f"and {len(letter.headers) - SHOWN_HEADERS} headers more"
+        yield f"... {len(letter.headers)} headers"
     if letter.key is not None:
         yield f"key: {_excerpt(letter.key)}"
     if letter.value_left_out:

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element
 
-from streaming.monitoring.web.elements import Content, element, link, navigation, page
+from streaming.documents.subscriber_metrics import LookedUp
+from streaming.monitoring.web.elements import Content, element, link, navigation, note, page
 from streaming.monitoring.wording import readable
-from streaming.text_format import cut
+from streaming.text_format import cut, time_of
 
 MOST_QUOTED = 100  # characters of what was typed
 
@@ -50,6 +51,24 @@ def to(path: str, text: str, **fields: str) -> Element:
 
 def quoted(text: str) -> str:
     return f"\N{LEFT DOUBLE QUOTATION MARK}{readable(cut(text, MOST_QUOTED))}\N{RIGHT DOUBLE QUOTATION MARK}"
+
+
+def when(ms: int) -> str:
+    """A time, to the second."""
+    text = time_of(ms)
+    return f"{text[:19]} UTC" if text.endswith("Z") else text
+
+
+def word(text: str) -> Element:
+    """A text that stays on one line."""
+    return element("span", text, class_="word")
+
+
+def incomplete(metrics: LookedUp | None) -> list[Element]:
+    """A note on metrics that lack the sums of earlier processes."""
+    if metrics is None or metrics.is_whole:
+        return []
+    return [note("counted since this start of the job: what was counted before is still being read")]
 
 
 def problem(*content: Content) -> Element:

@@ -6,10 +6,19 @@ from collections.abc import Iterator
 
 from streaming.console.console import Console, SubscriberList
 from streaming.documents.subscriber_metrics import SubscriberMetrics
-from streaming.monitoring.web.console.frame import ConsoleAnswer, Fields, field, form, framed, quoted, to
+from streaming.monitoring.web.console.frame import (
+    ConsoleAnswer,
+    Fields,
+    field,
+    form,
+    framed,
+    incomplete,
+    quoted,
+    to,
+    when,
+)
 from streaming.monitoring.web.elements import Content, note, section, table
 from streaming.monitoring.wording import number, size
-from streaming.text_format import time_of
 
 PATH = "/subscribers"
 COLUMNS = ("subscriber", "subscriptions", "deliveries", "bytes", "dead letters", "last event")
@@ -27,7 +36,7 @@ def _result(listed: SubscriberList, part_of_name: str) -> Iterator[Content]:
     if not listed.found:
         yield note(f"none has a name that contains {quoted(part_of_name)}" if part_of_name else "none")
         return
-    metrics = listed.metrics or {}
+    metrics = listed.metrics.subscribers if listed.metrics is not None else {}
     rows: list[tuple[Content, ...]] = [
         (
             to("/subscriptions", name, subscriber=name),
@@ -41,6 +50,7 @@ def _result(listed: SubscriberList, part_of_name: str) -> Iterator[Content]:
         yield note(f"{len(rows)} are shown and there are more: narrow the search")
     if listed.metrics is None:
         yield note("deliveries are not counted: metrics.topic is empty")
+    yield from incomplete(listed.metrics)
 
 
 def _metrics(own: SubscriberMetrics) -> tuple[str, ...]:
@@ -48,5 +58,5 @@ def _metrics(own: SubscriberMetrics) -> tuple[str, ...]:
         number(own.deliveries),
         size(own.size_bytes),
         number(sum(own.dead_letters.values())),
-        time_of(own.last_event_ms)[:19] if own.last_event_ms else "-",
+        when(own.last_event_ms) if own.last_event_ms else "-",
     )

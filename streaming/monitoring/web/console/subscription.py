@@ -8,10 +8,10 @@ from xml.etree.ElementTree import Element
 
 from streaming.console.console import Console, SubscriptionDetails
 from streaming.documents.subscriber_metrics import LookedUp
-from streaming.monitoring.web.console.frame import ConsoleAnswer, Fields, framed, problem, quoted, to
+from streaming.monitoring.web.console.frame import ConsoleAnswer, Fields, framed, incomplete, problem, quoted, to, when
 from streaming.monitoring.web.elements import Content, element, note, section, table
 from streaming.monitoring.wording import number, size
-from streaming.text_format import pretty, time_of
+from streaming.text_format import pretty
 
 PATH = "/subscription"
 
@@ -30,7 +30,7 @@ def answer(console: Console, fields: Fields) -> ConsoleAnswer:
     facts: list[tuple[Content, Content]] = [
         ("status", found.status(details.now_ms)),
         ("subscriber", to("/subscriptions", found.subscriber, subscriber=found.subscriber)),
-        ("expires", "-" if found.expires_at_ms is None else time_of(found.expires_at_ms)),
+        ("expires", "-" if found.expires_at_ms is None else when(found.expires_at_ms)),
         ("document", f"{console.subscriptions_topic} {found.partition}:{found.offset}"),
     ]
     return framed(
@@ -49,7 +49,8 @@ def _text(document: bytes) -> Content:
 
 def _metrics(details: SubscriptionDetails) -> Iterator[Element]:
     yield section("Metrics of this subscription", *_of_subscription(details.metrics, details.found.id))
-    yield section(f"Metrics of {details.found.subscriber}", *_of_subscriber(details.metrics, details.found.subscriber))
+    of_subscriber = _of_subscriber(details.metrics, details.found.subscriber)
+    yield section(f"Metrics of {details.found.subscriber}", *of_subscriber, *incomplete(details.metrics))
 
 
 def _of_subscription(metrics: LookedUp | None, id: str) -> Iterator[Content]:
@@ -58,8 +59,8 @@ def _of_subscription(metrics: LookedUp | None, id: str) -> Iterator[Content]:
     elif (own := metrics.subscriptions.get(id)) is None:
         yield note("no event has matched it")
     else:
-        last = time_of(own.last_event_ms) if own.last_event_ms else "-"
-        yield table((), [("matches", number(own.matches)), ("last event", last), ("since", time_of(own.since_ms))])
+        last = when(own.last_event_ms) if own.last_event_ms else "-"
+        yield table((), [("matches", number(own.matches)), ("last event", last), ("since", when(own.since_ms))])
 
 
 def _of_subscriber(metrics: LookedUp | None, name: str) -> Iterator[Content]:
@@ -73,7 +74,7 @@ def _of_subscriber(metrics: LookedUp | None, name: str) -> Iterator[Content]:
             ("bytes", size(own.size_bytes)),
             ("matches", number(own.matches)),
             *((f"dead letters, {reason}", number(n)) for reason, n in own.dead_letters.items()),
-            ("last event", time_of(own.last_event_ms) if own.last_event_ms else "-"),
-            ("since", time_of(own.since_ms)),
+            ("last event", when(own.last_event_ms) if own.last_event_ms else "-"),
+            ("since", when(own.since_ms)),
         ]
         yield table((), facts)

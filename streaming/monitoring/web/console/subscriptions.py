@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streaming.console.console import Console, SubscriptionList
-from streaming.monitoring.web.console.frame import ConsoleAnswer, Fields, field, form, framed, quoted, to
+from streaming.documents.subscriber_metrics import SubscriptionMetrics
+from streaming.monitoring.web.console.frame import (
+    ConsoleAnswer,
+    Fields,
+    field,
+    form,
+    framed,
+    incomplete,
+    quoted,
+    to,
+    when,
+)
 from streaming.monitoring.web.elements import Content, note, section, table
 from streaming.monitoring.wording import number
-from streaming.text_format import time_of
 
 PATH = "/subscriptions"
 COLUMNS = ("id", "subscriber", "status", "expires", "document")
+COUNTED = ("matches", "last event")  # the columns behind them, if subscriptions are counted
 
 
 def answer(console: Console, fields: Fields) -> ConsoleAnswer:
@@ -45,16 +56,25 @@ def _result(listed: SubscriptionList, part_of_id: str) -> Iterator[Content]:
     if not listed.found:
         yield note(f"none has an id that contains {quoted(part_of_id)}" if part_of_id else "none")
         return
-    rows = [
+    metrics = listed.metrics and listed.metrics.subscriptions
+    rows: list[tuple[Content, ...]] = [
         (
             to("/subscription", one.id, id=one.id),
             to(PATH, one.subscriber, subscriber=one.subscriber),
             one.status(listed.now_ms),
-            "-" if one.expires_at_ms is None else time_of(one.expires_at_ms),
+            "-" if one.expires_at_ms is None else when(one.expires_at_ms),
             f"{one.partition}:{one.offset}",
+            *(() if metrics is None else _metrics(metrics.get(one.id))),
         )
         for one in listed.found
     ]
-    yield table(COLUMNS, rows, texts=len(COLUMNS))
+    yield table(COLUMNS if metrics is None else (*COLUMNS, *COUNTED), rows, texts=len(COLUMNS))
+    yield from incomplete(listed.metrics if metrics is not None else None)
     if listed.has_more:
         yield note(f"{len(rows)} are shown and there may be more: narrow the search")
+
+
+def _metrics(own: SubscriptionMetrics | None) -> tuple[str, str]:
+    if own is None:
+        return "0", "-"
+    return number(own.matches), when(own.last_event_ms) if own.last_event_ms else "-"

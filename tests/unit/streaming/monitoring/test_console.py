@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any
@@ -16,8 +17,11 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from matchers.index.snapshot import Snapshot
+from streaming.admin.dead_letters import DeadLetterPosition, StoredDeadLetter
 from streaming.console import console as answers
 from streaming.console.console import Console
+from streaming.console.dead_letters import LastLetters
+from streaming.documents.records import Origin
 from streaming.documents.subscriber_metrics import LookedUp, SubscriptionMetrics
 from streaming.kafka.clients import Cluster
 from streaming.monitoring.web import connections, server
@@ -89,9 +93,9 @@ def some() -> Iterator[Server]:
 def test_subscriptions_are_found_by_id_and_by_subscriber(some: Server) -> None:
     _, found = shown(some, "/subscriptions", q="s")
     assert "3 subscriptions" in found.text
-    assert "s1annin force-0:0s2annpaused-0:1" in found.text
+    assert "s1annin force-0:012,345-s2annpaused-0:10-" in found.text
     _, found = shown(some, "/subscriptions", subscriber="bob")
-    assert "otherbobin force-0:2" in found.text
+    assert "otherbobin force-0:20-" in found.text
     assert "1 of 3 subscriptions are those of “bob”" in found.text
     assert "none has an id that contains “zz”" in shown(some, "/subscriptions", q="zz")[1].text
 
@@ -113,6 +117,14 @@ def test_subscribers_have_their_metrics(some: Server) -> None:
     with served(console_of(lambda: snapshot_of(document("s1")))) as uncounted:
         assert "metrics.topic is empty" in shown(uncounted, "/subscribers")[1].text
         assert "not counted: metrics.topic is empty" in shown(uncounted, "/subscription", id="s1")[1].text
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("path", ["/subscriptions", "/subscription?id=s1", "/subscribers"])
+def test_metrics_that_lack_the_past_say_so(path: str, is_whole: bool) -> None:
+    look_up = LookedUp({}, {}, is_whole)
+    with served(console_of(lambda: snapshot_of(document("s1")), look_up=lambda *_: look_up)) as found:
+        assert (b"what was counted before is still being read" in ask(found, path)[2]) is not is_whole
 
 
 def test_an_event_has_its_matches_and_each_can_be_explained(some: Server) -> None:
@@ -183,6 +195,49 @@ def test_no_text_from_outside_becomes_a_part_of_a_page(path: str, nasty: str) ->
         assert not [name for name in tags.attributes if name.startswith("on") or name in ("style", "src")]
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u2028]", text)
         assert all(link.startswith("/") and not link.startswith("//") for link in tags.links)
+
+
+LETTER = StoredDeadLetter(DeadLetterPosition(0, 7), 1_700_000_000_000, "oversize", "too large", b"k", b"{}", [])
+
+
+class OfLetters(Console):
+    def dead_letters(self) -> LastLetters:
+        hostile = replace(
+            LETTER,
+            reason=HOSTILE,
+            detail=HOSTILE,
+            key=b"\xff\x00",
+            value=HOSTILE.encode(errors="replace") * 1_000,
+            headers=[(HOSTILE, HOSTILE.encode(errors="replace"))] * 21,
+            subscriber=HOSTILE,
+            origin=Origin(HOSTILE, 1, 2, 3),
+            ids=json.dumps([HOSTILE]),
+            redriven=True,
+        )
+        left_out = replace(LETTER, value=None, about={"value_bytes": "12345"})
+        binary = replace(LETTER, value=b"\xff\xfe")
+        return LastLetters([hostile, left_out, binary, replace(LETTER, key=None, value=None)], False)
+
+
+def test_dead_letters_are_shown_with_their_records_and_stay_texts() -> None:
+    with served(OfLetters(NOWHERE, "subs", "dead", 0, lambda: None)) as found:
+        body = ask(found, "/dead-letters")[2].decode()
+        _, tags = shown(found, "/dead-letters")
+    assert "script" not in tags.tags
+    assert (tags.tags.count("details"), tags.tags.count("tr")) == (4, 5)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u2028]", body)
+    assert len(body) < 30_000
+    for text in (
+        "2023-11-14 22:13:20 UTC",
+        '<script>alert("x")</script>',
+        ", redriven",
+        "... 21 headers",
+        f"... {1_000 * len(HOSTILE.encode(errors='replace')):,} bytes",
+        "the value, 12345 bytes, was left out",
+        "00000000  ff fe",
+        "not all records could be read in time",
+    ):
+        assert text in tags.text
 
 
 def test_a_link_leads_to_the_subscription_whatever_its_id() -> None:

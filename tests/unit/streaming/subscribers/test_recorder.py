@@ -98,6 +98,20 @@ def test_reports_are_written_and_added_to_at_the_next_start() -> None:
     assert topic.values() == {"ann": 4, "bob": 1}
 
 
+@pytest.mark.parametrize("counts", [True, False])
+def test_metrics_are_looked_up_by_name_and_by_id(counts: bool) -> None:
+    limits = RecorderLimits(1, every_s=60.0, counts_subscriptions=counts)
+    started = SubscriberRecorder(ListTopic(), Snapshot, limits)  # its thread does not run
+    started.counted(ANN)
+    started._add()
+    found = started.look_up(["ann", "bob"], ["a", "b"])
+    assert {name: one.deliveries for name, one in found.subscribers.items()} == {"ann": 2}
+    assert (found.subscriptions is not None) == counts
+    assert {id: of_id.matches for id, of_id in (found.subscriptions or {}).items()} == ({"a": 2} if counts else {})
+    assert not found.is_whole
+    assert started.look_up([], []).subscribers == {}
+
+
 def test_an_error_of_the_topic_costs_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "RETRY_S", 0.0)
     topic = ListTopic()
