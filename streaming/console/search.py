@@ -52,22 +52,16 @@ def subscriptions(snapshot: Snapshot, part_of_id: str, subscriber: str, most: in
     """At most `most` subscriptions: the one with exactly this id, then those whose id contains it. With a
     `subscriber`, only those that are hers."""
     exact = subscription(snapshot, part_of_id)
-    first = [exact] if exact is not None and subscriber in ("", exact.subscriber) else []
+    found = [exact] if exact is not None and subscriber in ("", exact.subscriber) else []
     looked_at = 0
-    found: list[FoundSubscription] = []
     for part, removed in _parts(snapshot):
         for position in _positions(part, part_of_id, subscriber):
             looked_at += 1
-            if looked_at > MOST_LOOKED_AT:
-                return FoundSubscriptions([*first, *found][:most], True)
-            if _is_in(removed, position):
-                continue
-            one = _described(part, position)
-            if one.id != part_of_id:
-                found.append(one)
-            if len(first) + len(found) > most:
-                return FoundSubscriptions([*first, *found][:most], True)
-    return FoundSubscriptions([*first, *found], False)
+            if looked_at > MOST_LOOKED_AT or len(found) > most:
+                return FoundSubscriptions(found[:most], True)
+            if not _is_in(removed, position) and part.segment.ids[position] != part_of_id:
+                found.append(_described(part, position))
+    return FoundSubscriptions(found[:most], len(found) > most)
 
 
 def subscription(snapshot: Snapshot, id: str) -> FoundSubscription | None:
@@ -164,8 +158,8 @@ def _equal(texts: Texts, wanted: str) -> Int64:
 
 
 def _distinct(texts: Texts) -> Texts:
-    own = Texts(texts.text, texts.start)  # so that the table is not kept
-    return texts.take(np.flatnonzero(own.last))
+    fresh = Texts(texts.text, texts.start)  # so that the table is not kept
+    return texts.take(np.flatnonzero(fresh.last))
 
 
 def _bytes(text: str) -> bytes:

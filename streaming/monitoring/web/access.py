@@ -28,8 +28,8 @@ class Access:
         """Whether anybody may see the console."""
         return self.is_loopback or bool(self.token)
 
-    def refusal(self, authorization: str) -> tuple[HTTPStatus, str] | None:
-        """Why a request with this header is refused; None if it is not."""
+    def rejection(self, authorization: str) -> tuple[HTTPStatus, str] | None:
+        """Why a request with this header is rejected; None if it is not."""
         if not self.is_possible:
             return HTTPStatus.FORBIDDEN, UNREACHABLE
         if self.token and not hmac.compare_digest(_given(authorization), self.token.encode()):

@@ -170,8 +170,8 @@ def _answers(view: Callable[[], JobView], *, has_console: bool) -> Answers:
 def _pages(console: Console, access: Access) -> Answers:
     def page_at(path: str) -> Callable[[Asked], Response]:
         def answer(asked: Asked) -> Response:
-            if (refusal := access.refusal(asked.authorization)) is not None:
-                return refusal[0], TEXT, refusal[1].encode()
+            if (rejection := access.rejection(asked.authorization)) is not None:
+                return rejection[0], TEXT, rejection[1].encode()
             if asked.is_embedded:
                 return HTTPStatus.FORBIDDEN, TEXT, b"the console is not for other sites' pages\n"
             found = pages.answer(console, path, asked.query)

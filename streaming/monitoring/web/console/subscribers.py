@@ -47,16 +47,16 @@ def _result(listed: SubscriberList, part_of_name: str) -> Iterator[Content]:
     ]
     yield table(COLUMNS, rows)
     if listed.has_more:
-        yield note(f"{len(rows)} are shown and there are more: narrow the search")
+        yield note(f"{len(rows)} are shown and there may be more: narrow the search")
     if listed.metrics is None:
         yield note("deliveries are not counted: metrics.topic is empty")
     yield from incomplete(listed.metrics)
 
 
-def _metrics(own: SubscriberMetrics) -> tuple[str, ...]:
+def _metrics(counts: SubscriberMetrics) -> tuple[str, ...]:
     return (
-        number(own.deliveries),
-        size(own.size_bytes),
-        number(sum(own.dead_letters.values())),
-        when(own.last_event_ms) if own.last_event_ms else "-",
+        number(counts.deliveries),
+        size(counts.size_bytes),
+        number(sum(counts.dead_letters.values())),
+        when(counts.last_event_ms) if counts.last_event_ms else "-",
     )

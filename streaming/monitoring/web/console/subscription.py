@@ -56,25 +56,25 @@ def _metrics(details: SubscriptionDetails) -> Iterator[Element]:
 def _of_subscription(metrics: LookedUp | None, id: str) -> Iterator[Content]:
     if metrics is None or metrics.subscriptions is None:
         yield note("not counted: metrics.subscriptions is false")
-    elif (own := metrics.subscriptions.get(id)) is None:
+    elif (counts := metrics.subscriptions.get(id)) is None:
         yield note("no event has matched it")
     else:
-        last = when(own.last_event_ms) if own.last_event_ms else "-"
-        yield table((), [("matches", number(own.matches)), ("last event", last), ("since", when(own.since_ms))])
+        last = when(counts.last_event_ms) if counts.last_event_ms else "-"
+        yield table((), [("matches", number(counts.matches)), ("last event", last), ("since", when(counts.since_ms))])
 
 
 def _of_subscriber(metrics: LookedUp | None, name: str) -> Iterator[Content]:
     if metrics is None:
         yield note("not counted: metrics.topic is empty")
-    elif (own := metrics.subscribers.get(name)) is None:
+    elif (counts := metrics.subscribers.get(name)) is None:
         yield note("nothing was delivered")
     else:
         facts = [
-            ("deliveries", number(own.deliveries)),
-            ("bytes", size(own.size_bytes)),
-            ("matches", number(own.matches)),
-            *((f"dead letters, {reason}", number(n)) for reason, n in own.dead_letters.items()),
-            ("last event", when(own.last_event_ms) if own.last_event_ms else "-"),
-            ("since", when(own.since_ms)),
+            ("deliveries", number(counts.deliveries)),
+            ("bytes", size(counts.size_bytes)),
+            ("matches", number(counts.matches)),
+            *((f"dead letters, {reason}", number(n)) for reason, n in counts.dead_letters.items()),
+            ("last event", when(counts.last_event_ms) if counts.last_event_ms else "-"),
+            ("since", when(counts.since_ms)),
         ]
         yield table((), facts)

@@ -59,14 +59,14 @@ def _result(listed: SubscriptionList, part_of_id: str) -> Iterator[Content]:
     metrics = listed.metrics and listed.metrics.subscriptions
     rows: list[tuple[Content, ...]] = [
         (
-            to("/subscription", one.id, id=one.id),
-            to(PATH, one.subscriber, subscriber=one.subscriber),
-            one.status(listed.now_ms),
-            "-" if one.expires_at_ms is None else when(one.expires_at_ms),
-            f"{one.partition}:{one.offset}",
-            *(() if metrics is None else _metrics(metrics.get(one.id))),
+            to("/subscription", subscription.id, id=subscription.id),
+            to(PATH, subscription.subscriber, subscriber=subscription.subscriber),
+            subscription.status(listed.now_ms),
+            "-" if subscription.expires_at_ms is None else when(subscription.expires_at_ms),
+            f"{subscription.partition}:{subscription.offset}",
+            *(() if metrics is None else _metrics(metrics.get(subscription.id))),
         )
-        for one in listed.found
+        for subscription in listed.found
     ]
     yield table(COLUMNS if metrics is None else (*COLUMNS, *COUNTED), rows, texts=len(COLUMNS))
     yield from incomplete(listed.metrics if metrics is not None else None)
@@ -74,7 +74,7 @@ def _result(listed: SubscriptionList, part_of_id: str) -> Iterator[Content]:
         yield note(f"{len(rows)} are shown and there may be more: narrow the search")
 
 
-def _metrics(own: SubscriptionMetrics | None) -> tuple[str, str]:
-    if own is None:
+def _metrics(counts: SubscriptionMetrics | None) -> tuple[str, str]:
+    if counts is None:
         return "0", "-"
-    return number(own.matches), when(own.last_event_ms) if own.last_event_ms else "-"
+    return number(counts.matches), when(counts.last_event_ms) if counts.last_event_ms else "-"

@@ -327,8 +327,8 @@ def test_elsewhere_than_on_loopback_nobody_sees_the_console_without_a_token() ->
         code, _, body = ask(found, "/")
         assert (code, b"<nav" in body) == (200, False)
         assert {ask(found, path)[0] for path in ("/status.json", "/metrics", "/health", "/ready")} == {200}
-    assert Access(TOKEN, is_loopback=True).refusal("") is not None
-    assert Access("", is_loopback=True).refusal("") is None
+    assert Access(TOKEN, is_loopback=True).rejection("") is not None
+    assert Access("", is_loopback=True).rejection("") is None
 
 
 def test_the_status_page_leads_to_the_console_where_there_is_one(some: Server) -> None:
