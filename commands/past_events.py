@@ -9,7 +9,7 @@ import orjson
 import typer
 
 from commands.shared.client import client_of
-from commands.shared.flags import Json, with_settings
+from commands.shared.flags import Json, with_settings_of_tenant
 from commands.shared.signals import STOPPED, stop_on_signals
 from commands.shared.terminal import emit, note, progress_of
 from commands.shared.times import moment
@@ -21,7 +21,7 @@ app = typer.Typer()
 
 
 @app.command()
-@with_settings
+@with_settings_of_tenant
 def replay(
     *,
     subscription: Annotated[str, typer.Argument(help="Id of the subscription.")],
@@ -61,7 +61,7 @@ def replay(
 
 
 @app.command()
-@with_settings
+@with_settings_of_tenant
 def backtest(
     *,
     pattern: Annotated[str, typer.Argument(help="""Pattern: '{"symbol": ["IBM"]}'.""")],

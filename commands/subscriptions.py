@@ -17,13 +17,13 @@ import orjson
 import typer
 
 from commands.shared.client import client_of, report
-from commands.shared.flags import Answering, Ids, Json, Timeout, Wait, with_settings
+from commands.shared.flags import Answering, Ids, Json, Timeout, Wait, with_settings_of_tenant
 from commands.shared.inputs import ids_of
 from commands.shared.terminal import counted, emit, eprint, note, out, progress_of
 from config import Settings
 from offline.documents import Location, Rejection
 from offline.files import STDIN, InputError, lines, name_of
-from streaming import text_format
+from streaming import tenants, text_format
 from streaming.admin import subscription_table
 from streaming.admin.apply_plan import ApplyPlan
 from streaming.admin.subscription_table import ACTIVE, state
@@ -36,7 +36,7 @@ app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")
-@with_settings
+@with_settings_of_tenant
 def list_them(
     *,
     subscriber: Annotated[
@@ -74,7 +74,7 @@ def list_them(
 
 
 @app.command()
-@with_settings
+@with_settings_of_tenant
 def get(
     id: Annotated[str, typer.Argument(help="Id of the subscription.")], *, as_json: Json = False, settings: Settings
 ) -> None:
@@ -89,7 +89,7 @@ def get(
 
 
 @app.command()
-@with_settings
+@with_settings_of_tenant
 def status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> None:
     """Print the last status of each: in force (from which version and events on), paused, withdrawn or refused.
 
@@ -106,7 +106,7 @@ def status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> Non
 
 
 @app.command()
-@with_settings
+@with_settings_of_tenant
 def export(
     file: Annotated[
         Path | None, typer.Argument(help="File to write; standard output if left out.", show_default=False)
@@ -128,7 +128,7 @@ def export(
 
 
 @app.command()
-@with_settings
+@with_settings_of_tenant
 def apply(
     file: Annotated[
         Path | None, typer.Argument(help="JSON lines; standard input if left out.", show_default=False)
@@ -154,7 +154,7 @@ def apply(
     """
     if prefix and not prune:
         raise typer.BadParameter("--prefix says what --prune withdraws; without it nothing is withdrawn")
-    plan, refused = ApplyPlan(prefix if prune else None), 0
+    plan, refused = ApplyPlan(prefix if prune else None, tenants.own(settings)), 0
     with client_of(settings) as client, _kept(file or STDIN) as kept:
         with progress_of("lines checked") as progress:
             for number, line in lines(kept):

@@ -13,12 +13,13 @@ import orjson
 import typer
 
 from commands.shared.client import catch_up, client_of, report, report_written
-from commands.shared.flags import Answering, Ids, Json, answering, with_flags, with_settings
+from commands.shared.flags import Answering, Ids, Json, answering, with_flags, with_settings, with_settings_of_tenant
 from commands.shared.inputs import ids_of, lines_of
 from commands.shared.signals import STOPPED
 from commands.shared.terminal import eprint, progress_of
 from commands.shared.times import start_of
 from config import Settings
+from streaming import tenants
 from streaming.admin.start_position import GOES_ON
 from streaming.client import Unanswered, WrittenChanges
 from streaming.documents.subscriptions import Refused, parsed, read_change
@@ -26,6 +27,7 @@ from streaming.errors import JobError
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from streaming.kafka.event_topics import resolved
+from streaming.tenants import Tenant
 from streaming.text_format import plain
 
 app = typer.Typer()
@@ -63,7 +65,7 @@ def produce(
 
 @app.command()
 @with_flags(answers=answering)
-@with_settings
+@with_settings_of_tenant
 def subscribe(
     *,
     file: Annotated[
@@ -104,7 +106,8 @@ def subscribe(
     else:
         lines = lines_of(file)
     read = _addressed if answers.wait and begin is None else _checked
-    records = (read(where, line) for where, line in lines)
+    tenant = tenants.own(settings)
+    records = (read(where, line, tenant) for where, line in lines)
     with client_of(settings) as client:
         if begin is not None:
             start = start_of("--from", begin, int(time.time() * 1000), lambda: _topics(settings))
@@ -116,7 +119,7 @@ def subscribe(
 
 @app.command()
 @with_flags(answers=answering)
-@with_settings
+@with_settings_of_tenant
 def unsubscribe(
     *,
     ids: Ids = None,
@@ -130,7 +133,7 @@ def unsubscribe(
 
 @app.command()
 @with_flags(answers=answering)
-@with_settings
+@with_settings_of_tenant
 def pause(
     *,
     ids: Ids = None,
@@ -143,7 +146,7 @@ def pause(
 
 @app.command()
 @with_flags(answers=answering)
-@with_settings
+@with_settings_of_tenant
 def resume(
     *,
     ids: Ids = None,
@@ -166,22 +169,22 @@ def resume(
         _end(changes, "resumptions", settings, answers, "not paused", past)
 
 
-def _checked(where: str, line: bytes) -> tuple[bytes, bytes]:
+def _checked(where: str, line: bytes, tenant: Tenant) -> tuple[bytes, bytes]:
     """Key and value of a valid subscription. Raises JobError for one that the job would refuse."""
     try:
-        return read_change(None, line).subscription.id.encode(), line
+        return read_change(None, line, tenant).subscription.id.encode(), line
     except Refused as error:
         raise JobError(f"{where}: {error}") from None
 
 
-def _addressed(where: str, line: bytes) -> tuple[bytes, bytes]:
+def _addressed(where: str, line: bytes, tenant: Tenant) -> tuple[bytes, bytes]:
     """Key and value; a document with an id is not checked here, since the job will."""
     try:
         document = orjson.loads(line)
     except orjson.JSONDecodeError:
         document = None
     id = document.get("id") if isinstance(document, dict) else None
-    return (id.encode(), line) if isinstance(id, str) and id else _checked(where, line)
+    return (id.encode(), line) if isinstance(id, str) and id else _checked(where, line, tenant)
 
 
 def _topics(settings: Settings) -> Sequence[str]:

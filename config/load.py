@@ -50,7 +50,7 @@ def load(
         settings = _sources(document)(**_nested(set_flags))
     except ValidationError as error:
         raise ConfigError("\n".join(_readable(e) for e in error.errors())) from None
-    if problems := [*_of_events(settings), *_clashes(settings)]:
+    if problems := [*_of_events(settings), *_of_tenants(settings), *_clashes(settings)]:
         raise ConfigError("\n".join(problems))
     return settings
 
@@ -80,6 +80,28 @@ def _of_events(settings: Settings) -> Iterator[str]:
             )
 
 
+def _of_tenants(settings: Settings) -> Iterator[str]:
+    """Tenants that have no subscribers, or share them with another."""
+    owner: dict[str, str] = {}  # of a name, or of the beginning of names, which ends with "*"
+    for tenant, of in settings.subscriptions.tenants.items():
+        where = f"subscriptions.tenants.{tenant}"
+        if not of.prefix and not of.subscribers:
+            yield f"{where}: has no subscribers; give their common prefix, or the list of subscribers"
+        for mine in [*of.subscribers, *([f"{of.prefix}*"] if of.prefix else [])]:
+            for theirs, other in owner.items():
+                if other != tenant and _overlap(_plain(mine), _plain(theirs)):
+                    yield f"{where}: its subscribers {mine!r} meet {theirs!r} of the tenant {other!r}; keep them apart"
+            owner[mine] = tenant
+
+
+def _overlap(a: str, b: str) -> bool:
+    """Whether a name, or the names that begin so where it ends with "*", meets another."""
+    begin, other = a.removesuffix("*"), b.removesuffix("*")
+    if a == begin and b == other:
+        return a == b
+    return (a != begin and other.startswith(begin)) or (b != other and begin.startswith(other))
+
+
 def _clashes(settings: Settings) -> Iterator[str]:
     """Topic settings that could equal a delivery topic: the name of a subscriber is free and must not name another
     topic.
@@ -91,6 +113,7 @@ def _clashes(settings: Settings) -> Iterator[str]:
         *(("events.topics" if settings.events.topics else "events.topic", topic) for topic in settings.events.names),
         ("subscriptions.topic", settings.subscriptions.topic),
         ("subscriptions.status_topic", settings.subscriptions.status_topic),
+        *_topics_of_tenants(settings),
         ("dead_letters.topic", settings.dead_letters.topic),
     ]
     if settings.metrics.topic:
@@ -114,6 +137,12 @@ def _clashes(settings: Settings) -> Iterator[str]:
                 f"{name} = {topic!r}: begins with deliveries.prefix = {deliveries.prefix!r}, so it could be that of "
                 "a subscriber; choose another prefix"
             )
+
+
+def _topics_of_tenants(settings: Settings) -> Iterator[tuple[str, str]]:
+    for name, tenant in settings.subscriptions.tenants.items():
+        yield f"subscriptions.tenants.{name}.topic", tenant.topic
+        yield f"subscriptions.tenants.{name}.status_topic", tenant.status_topic
 
 
 def _plain(topic: str) -> str:

@@ -146,11 +146,31 @@ class SchemaRegistry(Section):
     """Credentials, TLS and patience: basic.auth.user.info, ssl.ca.location, timeout and others."""
 
 
+SubscriberName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,200}$")]
+
+
+class TenantSettings(Section):
+    topic: TopicName
+    """Topic of the tenant's subscriptions. Kafka's rights on it tell who is the tenant."""
+    status_topic: TopicName
+    """Topic of the statuses of its changes."""
+    prefix: SubscriberName | Literal[""] = ""
+    """The tenant subscribes for subscribers whose names begin so."""
+    subscribers: list[SubscriberName] = []
+    """The tenant subscribes for these, too."""
+    pattern: dict[str, Any] = {}
+    """Pattern that narrows all of its subscriptions: events that it does not match are not delivered."""
+    max_subscriptions: Annotated[int, Field(ge=0)] = 0
+    """Most subscriptions of the tenant; further ones are refused. 0: no limit."""
+
+
 class Subscriptions(Section):
     topic: TopicName = "subscriptions"
     """Topic of subscriptions and withdrawals; compacted, keyed by id."""
     status_topic: TopicName = "subscriptions.status"
     """Topic of the statuses of changes, keyed by id."""
+    tenants: dict[Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,50}$")], TenantSettings] = {}
+    """Further topics of subscriptions, by tenant, and what may be subscribed through each."""
     max_per_batch: Annotated[int, Field(gt=0)] = 20_000
     """Most changes of a batch."""
 
@@ -270,3 +290,9 @@ class Settings(Section):
     metrics: Metrics = Metrics()
     monitoring: Monitoring = Monitoring()
     log: Log = Log()
+
+    def of_tenant(self, name: str) -> Settings:
+        """The settings by which a client reads and writes a tenant's subscriptions. Raises KeyError."""
+        tenant = self.subscriptions.tenants[name]
+        topics = {"topic": tenant.topic, "status_topic": tenant.status_topic, "tenants": {name: tenant}}
+        return self.model_copy(update={"subscriptions": self.subscriptions.model_copy(update=topics)})

@@ -20,9 +20,11 @@ import pyarrow.compute as pc
 
 from matchers.contract.tables import Int64
 from streaming.latencies import Latencies
+from streaming.tenants import change_partition
 
-# The topic that a record came from; column `source`. Topics of events have the numbers from EVENTS on. The topic of
-# subscriptions has a greater one, so that events precede changes wherever rows are sorted by source.
+# The topic that a record came from; column `source`. Topics of events have the numbers from EVENTS on. The topics of
+# subscriptions have greater ones, so that events precede changes wherever rows are sorted by source: SUBSCRIPTIONS and
+# the number of the tenant.
 Source = int
 EVENTS: Final = 0
 SUBSCRIPTIONS: Final = 1 << 20
@@ -92,7 +94,7 @@ class TopicRun(NamedTuple):
 class ConsumerRecord(NamedTuple):
     """A record as it was read from its topic."""
 
-    partition: int
+    partition: int  # of a change: the partition of changes (`tenants`)
     offset: int
     timestamp_ms: int  # since the epoch
     key: bytes | None = None
@@ -280,6 +282,15 @@ Row = (
 def of_source(positions: Mapping[SourcePartition, int], source: Source) -> dict[int, int]:
     """The offsets of one source by partition, ascending."""
     return {p: offset for (s, p), offset in sorted(positions.items()) if s == source}
+
+
+def of_changes(positions: Mapping[SourcePartition, int]) -> dict[int, int]:
+    """The offsets of all topics of subscriptions by partition of changes, ascending."""
+    return {
+        change_partition(source - SUBSCRIPTIONS, p): offset
+        for (source, p), offset in sorted(positions.items())
+        if not is_events(source)
+    }
 
 
 def is_events(source: Source) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from streaming import tenants
 from streaming.rows import EVENTS, SUBSCRIPTIONS, Source, is_events
+from streaming.tenants import OWN, Tenant, Tenants
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -22,7 +24,8 @@ class SourceTopics:
     """The topics of a job. A topic of events may be added while the job runs, and none is removed.
 
     `names` and `sources` are replaced whole, since other threads read them. `by_topic`: whoever writes down a place in
-    the events names its topic too, since there may be several.
+    the events names its topic too, since there may be several. `tenants` are the topics of subscriptions by number,
+    all of them.
     """
 
     def __init__(
@@ -32,15 +35,29 @@ class SourceTopics:
         *,
         by_topic: bool = False,
         codec_of: Callable[[str], str] = lambda topic: "json",
+        tenants: Tenants | None = None,
     ) -> None:
         self.by_topic = by_topic
+        self.tenants = tenants or {OWN: Tenant(subscriptions)}
         self._codec_of = codec_of
-        self._name({**dict(enumerate(events, EVENTS)), SUBSCRIPTIONS: subscriptions})
+        of_changes = {SUBSCRIPTIONS + number: tenant.topic for number, tenant in self.tenants.items()}
+        self._name({**dict(enumerate(events, EVENTS)), **of_changes})
 
     @classmethod
     def of(cls, settings: Settings) -> SourceTopics:
         events = settings.events
-        return cls(settings.subscriptions.topic, events.names, by_topic=events.by_topic, codec_of=events.codec_of)
+        return cls(
+            settings.subscriptions.topic,
+            events.names,
+            by_topic=events.by_topic,
+            codec_of=events.codec_of,
+            tenants=tenants.of(settings),
+        )
+
+    @property
+    def changes(self) -> dict[Source, str]:
+        """The topics of subscriptions."""
+        return {source: name for source, name in self.names.items() if not is_events(source)}
 
     @property
     def events(self) -> dict[Source, EventTopic]:
@@ -49,7 +66,7 @@ class SourceTopics:
 
     def add(self, topic: str) -> Source:
         """Number one more topic of events."""
-        source = EVENTS + len(self.names) - 1
+        source = EVENTS + len(self.names) - len(self.tenants)
         self._name({**self.names, source: topic})
         return source
 

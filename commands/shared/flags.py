@@ -95,4 +95,25 @@ def _of_url(location: str) -> str:
     return session.read_text(location)
 
 
+Tenant = Annotated[
+    str | None,
+    typer.Option(help="The tenant whose subscriptions to read and write (subscriptions.tenants).", show_default=False),
+]
+
+
+def settings_of_tenant(
+    config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None, tenant: Tenant = None
+) -> Settings:
+    found = settings(config, bootstrap, set_)
+    if tenant is None:
+        return found
+    known = found.subscriptions.tenants
+    if tenant not in known:
+        raise typer.BadParameter(
+            f"--tenant: {tenant!r} is none of subscriptions.tenants, which are {', '.join(known) or 'empty'}"
+        )
+    return found.of_tenant(tenant)
+
+
 with_settings = with_flags(settings=settings)
+with_settings_of_tenant = with_flags(settings=settings_of_tenant)

@@ -19,12 +19,14 @@ from streaming.documents.change_order import Decisions, LastWords
 from streaming.documents.messages import place_of
 from streaming.documents.subscriptions import Refused, id_of, read_change
 from streaming.kafka.clients import Writable
+from streaming.tenants import ANYBODY, OWN, Tenant
 
 
 class ApplyPlan:
     """With `prune`, ids that begin so and that no line has are withdrawn."""
 
-    def __init__(self, prune: str | None = None) -> None:
+    def __init__(self, prune: str | None = None, tenant: Tenant = ANYBODY[OWN]) -> None:
+        self._tenant = tenant
         self.taken = 0  # lines
         self.unchanged = 0
         self._prune = None if prune is None else prune.encode()
@@ -34,7 +36,7 @@ class ApplyPlan:
 
     def take(self, number: int, line: bytes) -> None:
         """Take a line of the file. Raises Refused if the job would refuse it."""
-        id = read_change(None, line).subscription.id.encode()
+        id = read_change(None, line, self._tenant).subscription.id.encode()
         self._lines[id] = number, said(id, line)
         self.taken += 1
 
@@ -52,7 +54,7 @@ class ApplyPlan:
                 try:
                     meaning = said(id, value)
                     if id not in self._lines or meaning != self._lines[id][1]:
-                        read_change(record.key(), value)
+                        read_change(record.key(), value, self._tenant)
                 except Refused:
                     continue
             last.take(id, *place_of(record), record.timestamp()[1], meaning)

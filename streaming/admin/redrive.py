@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Message
 
+from streaming import tenants
 from streaming.admin.dead_letters import (
     DeadLetterFilter,
     DeadLetterPosition,
@@ -121,7 +122,7 @@ def opened(settings: Settings, dry: bool = False) -> Iterator[Redrive]:
     cluster = Cluster.of(settings)
     topics = cluster.topics()
     settings = resolved(settings, topics.partitions)
-    there = topics.required((*settings.events.names, settings.subscriptions.topic, settings.dead_letters.topic))
+    there = topics.required((*settings.events.names, *_of_changes(settings), settings.dead_letters.topic))
     ready = outputs(settings, topics)
     if dry:
         yield Redrive(settings, cluster, there, _unless_made(settings, ready), ready.partitions, lambda sent: None)
@@ -205,7 +206,7 @@ class Redrive:
 
     def _again(self, letter: StoredDeadLetter, superseded: set[DeadLetterPosition]) -> Record | RedriveOutcome:
         """The record to send for a letter, or the reason for skipping it."""
-        settings, place = self.settings, letter.place
+        place = letter.place
         if letter.origin is None:
             return RedriveOutcome(place, NO_LETTER, letter.detail)
         if letter.value_left_out:
@@ -215,9 +216,12 @@ class Redrive:
             return self._event(letter, letter.origin)
         if letter.reason != REFUSED_SUBSCRIPTION:
             return self._delivery(letter, letter.origin)
+        topic = letter.origin.topic
+        if topic not in _of_changes(self.settings):
+            return RedriveOutcome(place, NOT_READ, f"{topic} is no topic of subscriptions of this job")
         if place in superseded:
-            return RedriveOutcome(place, SUPERSEDED, f"{settings.subscriptions.topic} has a later record of its key")
-        return self._as_it_was(letter, letter.origin, settings.subscriptions.topic)
+            return RedriveOutcome(place, SUPERSEDED, f"{topic} has a later record of its key")
+        return self._as_it_was(letter, letter.origin, topic)
 
     def _event(self, letter: StoredDeadLetter, origin: Origin) -> Record | RedriveOutcome:
         events = self.settings.events
@@ -261,23 +265,26 @@ class Redrive:
 
         The order of two records counts only within a partition; between partitions their times decide.
         """
-        topic = self.settings.subscriptions.topic
-        refused: dict[bytes, list[tuple[DeadLetterPosition, Origin]]] = {}
+        refused: dict[tuple[str, bytes], list[tuple[DeadLetterPosition, Origin]]] = {}  # by topic and id
         for letter in letters:
             if letter.reason != REFUSED_SUBSCRIPTION or letter.origin is None or letter.value_left_out:
                 continue
             if id := id_of(letter.key, letter.value):
-                refused.setdefault(id, []).append((letter.place, letter.origin))
+                refused.setdefault((letter.origin.topic, id), []).append((letter.place, letter.origin))
         if not refused:
             return set()
         oldest_ms = min(origin.timestamp_ms for letters in refused.values() for _, origin in letters)
+        topics = sorted({topic for topic, _ in refused} & set(_of_changes(self.settings)))
+        if not topics:
+            return set()
         with closing(Consumer(self.cluster.client(group_id="unused"))) as consumer:
-            every = [(topic, partition) for partition in range(self.partitions[topic])]
+            every = [(topic, partition) for topic in topics for partition in range(self.partitions[topic])]
             starts = times.first_since(consumer, every, max(0, oldest_ms))
         superseded = set()
-        for message in clients.read(self.cluster, [topic], follow=False, starts=starts, settled=True):
-            if message is not None and (id := id_of(message.key(), message.value())) in refused:
-                superseded |= {place for place, origin in refused[id] if _is_later(message, origin)}
+        for message in clients.read(self.cluster, topics, follow=False, starts=starts, settled=True):
+            if message is not None and (id := id_of(message.key(), message.value())) is not None:
+                letters_of_id = refused.get((message.topic() or "", id), ())
+                superseded |= {place for place, origin in letters_of_id if _is_later(message, origin)}
         return superseded
 
     def _redriven(self) -> set[DeadLetterPosition]:
@@ -297,6 +304,10 @@ def _is_later(message: Message, origin: Origin) -> bool:
     if partition == origin.partition:
         return offset > origin.offset
     return message.timestamp()[1] > origin.timestamp_ms
+
+
+def _of_changes(settings: Settings) -> list[str]:
+    return [tenant.topic for tenant in tenants.of(settings).values()]
 
 
 def _where(origin: Origin) -> str:

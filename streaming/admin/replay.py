@@ -27,6 +27,7 @@ import orjson
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Message
 
+from streaming import tenants
 from streaming.admin.replay_batch import ReplayMatching
 from streaming.admin.start_position import Start, answered, live_from, offsets_of, start_of, until_live
 from streaming.admin.subscription_topic import StoredSubscription, decided, last_written
@@ -49,6 +50,7 @@ from streaming.reading.contract import Position
 from streaming.reading.fetcher import Fetcher
 from streaming.rows import Source, sorted_by_topic, topic_runs
 from streaming.source_topics import SourceTopics
+from streaming.tenants import Tenant
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -201,22 +203,23 @@ def latest(cluster: Cluster, settings: Settings, id: str) -> StoredSubscription:
         for message in clients.read(cluster, [topic], follow=False)
         if message is not None and id_of(message.key(), message.value()) == id.encode()
     ]
-    last = last_written(records, [id], decisions).get(id)
+    tenant = tenants.own(settings)
+    last = last_written(records, [id], decisions, tenant).get(id)
     if last is None:
-        raise JobError(_why_none(records, id, topic))
+        raise JobError(_why_none(records, id, tenant))
     if last.value is None:
         raise JobError(f"the subscription {id!r} was withdrawn")
     return last
 
 
-def _why_none(records: Sequence[Message], id: str, topic: str) -> str:
+def _why_none(records: Sequence[Message], id: str, tenant: Tenant) -> str:
     """The reason that none of the records of an id is in force."""
     for message in reversed(records):
         try:
-            read_change(message.key(), message.value())
+            read_change(message.key(), message.value(), tenant)
         except Refused as refused:
             return f"the job refuses the subscription {id!r}: {refused}"
-    return f"there is no subscription {id!r} in the topic {topic}"
+    return f"there is no subscription {id!r} in the topic {tenant.topic}"
 
 
 @dataclass

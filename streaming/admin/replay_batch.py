@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from matchers.contract.tables import Int64
 from matchers.index.snapshot import FieldPlan, Snapshot
+from streaming import tenants
 from streaming.codecs import RegistrySettings
 from streaming.documents.records import OVERSIZE_EVENT
 from streaming.documents.subscriptions import Subscription
@@ -31,6 +32,7 @@ from streaming.publishing.encode.record_batches import (
 )
 from streaming.rows import topic_runs
 from streaming.source_topics import SourceTopics
+from streaming.tenants import OWN
 from streaming.worker.compiling import ChangeRecords, compile_changes
 from streaming.worker.events.matches import EventMatching, decoders
 
@@ -51,7 +53,8 @@ class ReplayBatch(NamedTuple):
 def matching_of(settings: Settings, id: str, document: bytes) -> EventMatching:
     """The matching of one subscription, which the job would not refuse."""
     partition, offset = np.zeros(1, np.int32), np.zeros(1, np.int64)  # they do not matter
-    record = ChangeRecords([id.encode()], pa.array([document], pa.binary()), partition, offset)
+    tenant = {OWN: tenants.own(settings)}
+    record = ChangeRecords([id.encode()], pa.array([document], pa.binary()), partition, offset, tenant)
     snapshot = Snapshot().update(compile_changes(record).segment)
     registry = RegistrySettings.of(settings.schema_registry.url, settings.schema_registry.options)
     return EventMatching(

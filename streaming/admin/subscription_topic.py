@@ -13,6 +13,7 @@ from streaming.documents.messages import headers_of, place_of
 from streaming.documents.records import START
 from streaming.documents.subscriptions import Change, Refused, id_of, read_change
 from streaming.kafka.topics import TIMEOUT_S, Topics
+from streaming.tenants import ANYBODY, OWN, Tenant
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -55,7 +56,7 @@ def decided(topics: Topics, settings: Settings, statuses: Read) -> Decisions:
 
 
 def last_written(
-    records: Iterable[Message | None], ids: Collection[str], decisions: Decisions
+    records: Iterable[Message | None], ids: Collection[str], decisions: Decisions, tenant: Tenant = ANYBODY[OWN]
 ) -> dict[str, StoredSubscription]:
     """The last word on each of these ids that has one."""
     wanted = {id.encode() for id in ids}
@@ -64,7 +65,7 @@ def last_written(
         if record is None or (record.key() and record.key() not in wanted):
             continue
         try:
-            word = _word(record)
+            word = _word(record, tenant)
         except Refused:
             continue
         if word.id in ids:
@@ -73,7 +74,11 @@ def last_written(
 
 
 def stored_subscriptions(
-    read: Read, decisions: Decisions, prefix: str = "", wanted: Callable[[dict[str, Any]], bool] = lambda document: True
+    read: Read,
+    decisions: Decisions,
+    prefix: str = "",
+    wanted: Callable[[dict[str, Any]], bool] = lambda document: True,
+    tenant: Tenant = ANYBODY[OWN],
 ) -> Iterator[StoredSubscription]:
     """The subscriptions in the topic whose id begins with `prefix` and whose document is `wanted`.
 
@@ -87,7 +92,7 @@ def stored_subscriptions(
             continue
         if replaces or _is_wanted(record.value() or b"", wanted):
             try:
-                word = _word(record)
+                word = _word(record, tenant)
             except Refused as error:
                 if replaces and error.id:
                     refused.add(error.id)
@@ -97,7 +102,7 @@ def stored_subscriptions(
         if not places:
             break
     if refused:
-        for word in last_written(read(), refused, decisions).values():
+        for word in last_written(read(), refused, decisions, tenant).values():
             if word.value is not None and wanted(word.document):
                 yield word
 
@@ -124,9 +129,9 @@ def _place(record: Message) -> int:
     return offset << _PARTITION_BITS | partition
 
 
-def _word(record: Message) -> StoredSubscription:
+def _word(record: Message, tenant: Tenant) -> StoredSubscription:
     """Parse a record. Raises Refused."""
-    change = read_change(record.key(), record.value())
+    change = read_change(record.key(), record.value(), tenant)
     start = dict(headers_of(record)).get(START)
     place, time_ms = place_of(record), record.timestamp()[1]
     return StoredSubscription(change.subscription.id, *place, time_ms, record.value(), change, start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from streaming import tenants
 from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding, delivery_topics
 from streaming.checks.cluster_info import ClusterInfo
 from streaming.checks.topic_commands import altered
@@ -76,14 +77,15 @@ def _topics(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) 
 def _faults(settings: Settings, name: str, options: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:
     """(state, what is wrong, the setting, a value that would do)"""
     policy = set(options.get("cleanup.policy", "delete").split(","))
-    if name == settings.subscriptions.topic:
+    of_changes = tenants.of(settings).values()
+    if name in {tenant.topic for tenant in of_changes}:
         if policy != {"compact"}:
             text = "cleanup.policy is not compact: subscriptions are forgotten after retention.ms"
             yield FAILURE, text, "cleanup.policy", "compact"
         if int(options.get("min.compaction.lag.ms", 0)) < DAY_MS:
             text = "min.compaction.lag.ms is less than a day: after a crash the job may start with newer subscriptions"
             yield WARNING, text, "min.compaction.lag.ms", str(DAY_MS)
-    elif name == settings.subscriptions.status_topic:
+    elif name in {tenant.status_topic for tenant in of_changes}:
         if "compact" not in policy:
             text = "cleanup.policy is not compact: statuses are forgotten, and with them the order of changes"
             yield WARNING, text, "cleanup.policy", "compact"
@@ -105,10 +107,11 @@ def _rights(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) 
     """The rights of the job, as SECURITY.md lists them."""
     deliveries = settings.deliveries
     shared = deliveries.layout == "shared"
+    of_changes = tenants.of(settings).values()
     wanted = {
         **dict.fromkeys(settings.events.names, ("READ",)),
-        settings.subscriptions.topic: ("READ",),
-        settings.subscriptions.status_topic: ("WRITE", "READ"),
+        **dict.fromkeys((tenant.topic for tenant in of_changes), ("READ",)),
+        **dict.fromkeys((tenant.status_topic for tenant in of_changes), ("WRITE", "READ")),
         settings.dead_letters.topic: ("WRITE",),
     }
     if settings.metrics.topic:

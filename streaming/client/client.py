@@ -11,6 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
+from streaming import tenants
 from streaming.admin import change_acks, pause, start_position
 from streaming.admin.apply_plan import said
 from streaming.admin.change_acks import ChangeRefused, PendingChanges
@@ -37,6 +38,7 @@ from streaming.kafka import clients
 from streaming.kafka.clients import Cluster, RecordWriter, Writable
 from streaming.kafka.topics import Topics
 from streaming.publishing.delivery import DeliveryRule
+from streaming.tenants import Tenant
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -85,9 +87,11 @@ class Client:
     """
 
     def __init__(self, settings: Settings, progress: ProgressReport = _silent) -> None:
-        """`settings` are those of the job: `config.load("sluice.toml")`. `progress` is called for each long read or
-        write with what it counts; it returns a context manager for a function that takes the number so far."""
+        """`settings` are those of the job: `config.load("sluice.toml")`. With `settings.of_tenant("acme")` the client
+        reads and writes the subscriptions of a tenant. `progress` is called for each long read or write with what it
+        counts; it returns a context manager for a function that takes the number so far."""
         self._settings = settings
+        self._tenant = tenants.own(settings)
         self._progress = progress
         self._opened: _Connections | None = _Connections.of(settings)
         self._open_deliveries: WeakSet[Deliveries] = WeakSet()
@@ -127,8 +131,8 @@ class Client:
         if paused:
             document["paused"] = True
         if start is None:
-            return self.write([_checked(document)], "subscriptions")
-        return self.begin([_checked(document)], start)
+            return self.write([_checked(document, self._tenant)], "subscriptions")
+        return self.begin([_checked(document, self._tenant)], start)
 
     def begin(self, documents: Iterable[tuple[bytes, bytes]], start: Start) -> WrittenChanges:
         """Write documents, as (id, document) in bytes, each with the start of its past events: "oldest", a time in
@@ -138,9 +142,9 @@ class Client:
         `JobError` for one that is paused, and writes nothing.
         """
         wanted = {id.decode(): document for id, document in documents}
-        if paused := [id for id, document in wanted.items() if read_change(id.encode(), document).paused]:
+        if paused := [id for id, document in wanted.items() if read_change(id.encode(), document, self._tenant).paused]:
             raise JobError(f"{', '.join(map(repr, paused))}: a paused subscription has no start; nothing was written")
-        last = last_written(self._documents()(), wanted, self._decisions())
+        last = last_written(self._documents()(), wanted, self._decisions(), self._tenant)
         new = [id for id, document in wanted.items() if id not in last or not _says(last[id], document)]
         header = start_position.header_of(start_position.offsets_of(self._kafka.cluster, self._settings, start))
         partitions = {id: last[id].partition if id in last else BY_KEY for id in new}
@@ -201,7 +205,7 @@ class Client:
 
     def subscription(self, id: str) -> StoredSubscription:
         """The subscription with this id, as it is in the topic. Raises `NoSubscription`."""
-        last = last_written(self._documents()(), [id], self._decisions())
+        last = last_written(self._documents()(), [id], self._decisions(), self._tenant)
         if id not in last or last[id].value is None:
             raise pause.NoSubscription(f"{pause.missing(id, last)} in {self._settings.subscriptions.topic}")
         return last[id]
@@ -219,7 +223,7 @@ class Client:
             by = subscriber is None or document.get("subscriber") == subscriber
             return by and (paused is None or document.get("paused", False) is paused)
 
-        return stored_subscriptions(self._documents(), self._decisions(), prefix, is_wanted)
+        return stored_subscriptions(self._documents(), self._decisions(), prefix, is_wanted, self._tenant)
 
     def statuses(self, *ids: str) -> dict[str, SubscriptionStatus]:
         """Look up the last status of each id: in force, paused, withdrawn or refused, and whether a later change waits
@@ -335,14 +339,14 @@ class Client:
         event, now_ms = checked(dict(event)), int(1_000 * time.time())
         chosen = self.subscriptions(subscriber=subscriber) if id is None else [self.subscription(id)]
         return [
-            SubscriptionVerdict.of(one.change, one.document["pattern"], event, now_ms)
+            SubscriptionVerdict.of(one.change, self._tenant.narrowed(one.document["pattern"]), event, now_ms)
             for one in chosen
             if subscriber in (None, one.change.subscription.subscriber)
         ]
 
     def _flag(self, ids: Collection[str], is_pause: bool, catch_up_s: float | None = None) -> WrittenChanges:
         ids = dict.fromkeys(ids)
-        last = last_written(self._documents()(), ids, self._decisions())
+        last = last_written(self._documents()(), ids, self._decisions(), self._tenant)
         records: dict[str, Writable] = {**pause.changed(last, ids, is_pause)}
         if catch_up_s is not None:
             words = {id: last[id] for id in records}
@@ -392,11 +396,11 @@ class Client:
 _UNWATCHED = JobError("these changes were written without `answers`, so their answers are unknown")
 
 
-def _checked(document: Mapping[str, Any]) -> tuple[bytes, bytes]:
+def _checked(document: Mapping[str, Any], tenant: Tenant) -> tuple[bytes, bytes]:
     """The record of a document that the job does not refuse. Raises ChangeRefused."""
     try:
         value = json.dumps(document).encode()
-        return read_change(None, value).subscription.id.encode(), value
+        return read_change(None, value, tenant).subscription.id.encode(), value
     except Refused as error:
         raise ChangeRefused({error.id or str(document["id"]): str(error)}) from None
     except (TypeError, ValueError, RecursionError) as error:

@@ -22,6 +22,7 @@ import orjson
 from confluent_kafka import Message
 
 from streaming.documents.messages import partition_of
+from streaming.tenants import ANYBODY, OWN, Tenant, change_partition
 
 What = TypeVar("What")
 
@@ -51,7 +52,8 @@ class Decisions:
 
     `follows` tells which queries' statuses count. Statuses of another topic than the one with `topic_id` are left out,
     since their offsets mean nothing here: a topic that was deleted and created again has another id. Statuses of
-    earlier versions, which do not name the query, are left out too.
+    earlier versions, which do not name the query, are left out too. With a `tenant` ids and partitions are those by
+    which the job knows them.
     """
 
     def __init__(
@@ -59,8 +61,9 @@ class Decisions:
         topic_id: str = "",
         follows: Callable[[str], bool] = lambda query: True,
         statuses: Iterable[Message | None] = (),
+        tenant: Tenant = ANYBODY[OWN],
     ) -> None:
-        self._topic_id, self._follows = topic_id, follows
+        self._topic_id, self._follows, self._tenant = topic_id, follows, tenant
         self._by_id: dict[bytes, tuple[int, int, Decision]] = {}  # with the status's own partition, and its version
         self._offsets: dict[bytes, dict[int, int]] = {}  # all statuses of a batch share one
         for status in statuses:
@@ -77,6 +80,10 @@ class Decisions:
         decision = self._by_id.get(id)
         return decision and decision[2]
 
+    def update(self, others: Decisions) -> None:
+        """Add those on the ids of another tenant."""
+        self._by_id.update(others._by_id)
+
     def _take(self, status: Message, value: bytes) -> None:
         try:
             document = orjson.loads(value)
@@ -87,14 +94,15 @@ class Decisions:
         if not self._follows(document["query"]) or "superseded_by" in document:  # the change that counts has its own
             return
         # A status without a key is none of the job's.
-        id, partition, version = status.key() or b"", partition_of(status), document["version"]
+        id = self._tenant.qualified_key(status.key() or b"")
+        partition, version = partition_of(status), document["version"]
         before = self._by_id.get(id)
         if before is not None and before[0] != partition and before[1] > version:
             return  # the status topic, too, may have got more partitions
         state = document["status"]
         word = document["in_force"] if state == "refused" else document["change"]
         decision = Decision(
-            word and (word["partition"], word["offset"]),
+            word and (change_partition(self._tenant.number, word["partition"]), word["offset"]),
             state == "withdrawn",
             state == "refused",
             self._shared(document["read_up_to"]),
@@ -104,7 +112,8 @@ class Decisions:
     def _shared(self, read_up_to: Mapping[str, int]) -> Mapping[int, int]:
         key = orjson.dumps(read_up_to)
         if key not in self._offsets:
-            self._offsets[key] = {int(p): offset for p, offset in read_up_to.items()}
+            of = self._tenant.number
+            self._offsets[key] = {change_partition(of, int(p)): offset for p, offset in read_up_to.items()}
         return self._offsets[key]
 
 

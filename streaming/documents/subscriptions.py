@@ -20,6 +20,7 @@ from matchers.errors import known
 from matchers.language.lowering import Conjunction, lower
 from matchers.language.parsing import parse
 from streaming.documents import instants
+from streaming.tenants import ANYBODY, OWN, NotAllowed, Tenant
 from streaming.text_format import cut, time_of
 
 MAX_ID_LENGTH = 200
@@ -80,12 +81,13 @@ class Refused(ValueError):
         super().__init__(cut(reason, MOST_CHARACTERS))
 
 
-def read_change(key: bytes | None, value: bytes | None) -> Change:
-    """Parse a record of the subscriptions topic. Raises Refused."""
+def read_change(key: bytes | None, value: bytes | None, tenant: Tenant = ANYBODY[OWN]) -> Change:
+    """Parse a record of a subscriptions topic, which is that of the tenant. Raises Refused."""
     id = _text_of(key)
     if value is None:
         if id is None:
             raise Refused(None, "a withdrawal (no value) needs the subscription's id as its key")
+        _check(tenant, id)
         return Change(Subscription(id), None)
     if len(value) > MAX_DOCUMENT_BYTES:
         raise Refused(id, f"the document has {len(value):,} bytes; at most {MAX_DOCUMENT_BYTES:,} are taken")
@@ -93,7 +95,7 @@ def read_change(key: bytes | None, value: bytes | None) -> Change:
         document = parsed(value)
     except orjson.JSONDecodeError as error:
         raise Refused(id, f"not JSON: {error}") from None
-    return read_document(id, document)
+    return read_document(id, document, tenant)
 
 
 def parsed(text: bytes | str) -> Any:
@@ -124,8 +126,8 @@ def id_of(key: bytes | None, value: bytes | None) -> bytes | None:
         return refused.id.encode() if refused.id else None
 
 
-def read_document(key: str | None, document: Any) -> Change:
-    """A subscription from a record's value as JSON gives it. Raises Refused."""
+def read_document(key: str | None, document: Any, tenant: Tenant = ANYBODY[OWN]) -> Change:
+    """A subscription from a record's value as JSON gives it, narrowed by its tenant. Raises Refused."""
     if not isinstance(document, dict):
         raise Refused(key, 'not a JSON object; a subscription is {"id": ..., "subscriber": ..., "pattern": {...}}')
     for name in document:
@@ -143,10 +145,11 @@ def read_document(key: str | None, document: Any) -> Change:
             "subscriber must be 1 to 200 letters, digits, dots, underscores or hyphens, since it names a topic, "
             f"not {_short(subscriber)}",
         )
+    _check(tenant, id, subscriber)
     if "pattern" not in document:
         raise Refused(id, "pattern is missing; write {} for every event")
     try:
-        conjunctions = lower(parse(document["pattern"]))
+        conjunctions = lower(parse(tenant.narrowed(document["pattern"])))
     except PatternError as error:
         raise Refused(id, str(error)) from None
     subscription = Subscription(id, subscriber, _expiry(id, document.get("expires_at")))
@@ -154,6 +157,14 @@ def read_document(key: str | None, document: Any) -> Change:
     if not isinstance(paused, bool):
         raise Refused(id, f"paused must be true or false, not {_short(paused)}")
     return Change(subscription, [] if paused else conjunctions, paused)
+
+
+def _check(tenant: Tenant, id: str, subscriber: str | None = None) -> None:
+    """Raises Refused."""
+    try:
+        tenant.check(id, subscriber)
+    except NotAllowed as why:
+        raise Refused(id, str(why)) from None
 
 
 def _expiry(id: str, value: Any) -> int | None:

@@ -17,9 +17,11 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from matchers import ALGORITHMS
-from matchers.errors import MatchingError
+from matchers.errors import MatchingError, PatternError
 from matchers.index.snapshot import Snapshot
-from matchers.language.lowering import Conjunction
+from matchers.language.lowering import Conjunction, lower
+from matchers.language.parsing import parse
+from streaming import tenants
 from streaming.codecs import RegistrySettings
 from streaming.console.console import Console
 from streaming.driver import session, sources
@@ -56,14 +58,15 @@ from streaming.publishing.delivery import DeliveryRule
 from streaming.publishing.fencing import committed_offsets
 from streaming.publishing.ownership import Owner
 from streaming.publishing.slot import TIMEOUT_MS
-from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
+from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_changes
 from streaming.source_topics import SourceTopics
 from streaming.state.compaction import Compactor
-from streaming.state.restore import Restored, SubscriptionsTopic, restore
+from streaming.state.restore import Restored, SubscriptionsTopics, restore
 from streaming.state.state import FALLBACK_ALGORITHM, MOST_MOVED_SUBSCRIPTIONS, Index, State
 from streaming.state.store import Store
 from streaming.subscribers.metrics_topic import MetricsTopic
 from streaming.subscribers.recorder import RecorderLimits, SubscriberRecorder
+from streaming.tenants import MOST_PARTITIONS
 from streaming.worker.settings import TaskSettings
 
 if TYPE_CHECKING:
@@ -75,6 +78,13 @@ log = logger("sluice.job")
 def check(settings: Settings) -> None:
     """Check the options before Spark starts. Raises JobError if they cannot be used."""
     _registry(settings)
+    if (same := tenants.same_number(settings.subscriptions.tenants)) is not None:
+        raise JobError(f"subscriptions.tenants: {same[0]!r} and {same[1]!r} have the same checksum; rename one of them")
+    for tenant in tenants.of(settings).values():
+        try:
+            lower(parse(tenant.pattern or {}))
+        except PatternError as error:
+            raise JobError(f"subscriptions.tenants.{tenant.name}.pattern cannot be used: {error}") from None
     sources.check(settings.kafka.client, settings.kafka.spark)
 
 
@@ -106,8 +116,16 @@ def topics(settings: Settings) -> Topics:
     """The client for topics. Raises JobError if a required one is missing or may not be used, or if the broker refuses
     the settings of new ones."""
     there = Cluster.of(settings).topics()
-    there.required(layout.needed(settings), "`run_stream.py topics create` makes all that the job needs")
-    for name in filter(None, (settings.subscriptions.status_topic, settings.metrics.topic)):
+    counts = there.required(layout.needed(settings), "`run_stream.py topics create` makes all that the job needs")
+    of_changes = tenants.of(settings).values()
+    for tenant in of_changes if settings.subscriptions.tenants else ():
+        if counts[tenant.topic] > MOST_PARTITIONS:
+            raise JobError(
+                f"{tenant.topic} has {counts[tenant.topic]:,} partitions; where there are tenants, a topic of "
+                f"subscriptions has at most {MOST_PARTITIONS:,}"
+            )
+    statuses = [tenant.status_topic for tenant in of_changes]
+    for name in filter(None, (*statuses, settings.metrics.topic)):
         there.check_readable_and_writable(name)
     there.check_group(settings.query.name)
     check_config(settings, there)
@@ -121,6 +139,7 @@ def owned(settings: Settings, lineage: str, sources: SourceTopics, topics: Topic
     query, again = settings.query, checkpoint.owner(settings.query.checkpoint) == lineage
     partitions = [(topic, p) for topic, n in topics.counts(sources.sources).items() for p in range(n)]
     # Each owner has claimed these. What is committed for a topic of events that was left out since is an older one's.
+    # So of the topics of subscriptions that of the job itself, which is always there.
     deciding = [at for at in partitions if at[0] == sources.names[SUBSCRIPTIONS]]
     with closing(Client(settings.kafka.bootstrap_servers, settings.kafka.client)) as client:
         slots = Slots(Owner(client, query.name, lineage, deciding, again=again), partitions, sources)
@@ -144,14 +163,12 @@ def restored(
     moved = {at: offset for at, offset in beginning.positions.items() if committed.get(at) != offset}
     if committed and moved:  # so that the next start need not say it again, and no older owner's offset is left
         owner.publish([], names.by_topic(moved))
-    lows = {p: low for (source, p), (low, _) in bounds.items() if source == SUBSCRIPTIONS}
-    where = SubscriptionsTopic(
+    where = SubscriptionsTopics(
         bootstrap_servers=settings.kafka.bootstrap_servers,
         options=settings.kafka.client,
-        name=settings.subscriptions.topic,
-        lows=lows,
-        statuses=settings.subscriptions.status_topic,
-        id=names.subscriptions_id,
+        tenants=names.sources.tenants,
+        lows=of_changes({at: low for at, (low, _) in bounds.items()}),
+        ids=names.subscriptions_ids,
         query=settings.query.name,
     )
     state = restore(empty, store, where, beginning.positions, first_start=not committed)
@@ -245,7 +262,7 @@ def pipeline(
     quotas, context = settings.quotas, spark.sparkContext
     cores = context.defaultParallelism
     slots.open(cores, state.broadcast)
-    subscriptions = SubscriptionQuota(quotas.subscriptions)
+    subscriptions = SubscriptionQuota(quotas.subscriptions, names.sources.tenants)
     subscriptions.begin(state.snapshot)
     return Pipeline(
         state=state,
@@ -313,6 +330,7 @@ def task_settings(settings: Settings, sources: SourceTopics) -> TaskSettings:
     events, deliveries = settings.events, settings.deliveries
     return TaskSettings(
         topics=sources.events,
+        tenants=sources.tenants,
         registry=_registry(settings),
         max_event_bytes=events.max_bytes,
         max_matches=settings.matching.max_per_event,
@@ -417,13 +435,14 @@ def _registry(settings: Settings) -> RegistrySettings | None:
 
 
 def names(settings: Settings, topics: Topics) -> TopicNames:
-    """The names of topics, with the id of the subscriptions topic from the broker. Raises JobError."""
-    subscriptions = settings.subscriptions.topic
+    """The names of topics, with the ids of the topics of subscriptions from the broker. Raises JobError."""
+    sources = SourceTopics.of(settings)
+    ids = topics.ids(sources.changes.values(), TIMEOUT_S)
     return TopicNames(
-        sources=SourceTopics.of(settings),
+        sources=sources,
         statuses=settings.subscriptions.status_topic,
         dead_letters=settings.dead_letters.topic,
         delivery_topic=lru_cache(1 << 16)(DeliveryRule.of(settings.deliveries).topic),
         query=settings.query.name,
-        subscriptions_id=topics.ids([subscriptions], TIMEOUT_S)[subscriptions],
+        subscriptions_ids={number: ids[tenant.topic] for number, tenant in sources.tenants.items()},
     )

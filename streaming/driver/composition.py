@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
 from streaming.documents import records
@@ -18,11 +19,14 @@ from streaming.rows import (
     DeadLetter,
     Refusal,
     Row,
+    Source,
     SourcePartition,
+    of_changes,
     of_events,
     of_source,
 )
 from streaming.source_topics import SourceTopics
+from streaming.tenants import Tenant, change_partition, topic_partition
 
 
 class Outputs(Protocol):
@@ -48,11 +52,26 @@ class TopicNames:
     dead_letters: str
     delivery_topic: Callable[[str], str]  # of a subscriber
     query: str = ""
-    subscriptions_id: str = ""  # the id that Kafka gave the subscriptions topic
+    # The ids that Kafka gave the topics of subscriptions, by number (`tenants`).
+    subscriptions_ids: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def subscriptions(self) -> str:
+        """The topic of subscriptions of the job itself."""
         return self.sources.names[SUBSCRIPTIONS]
+
+    def of_change(self, change_partition: int) -> tuple[Tenant, int]:
+        """The topic of a partition of changes, and its number there."""
+        return topic_partition(change_partition, self.sources.tenants)
+
+    def refusal(self, source: Source, record: ConsumerRecord, reason: str) -> Refusal:
+        """The refusal of a change that was not compiled."""
+        number = source - SUBSCRIPTIONS
+        id = self.sources.tenants[number].qualified(record.key.decode(errors="replace")) if record.key else None
+        return Refusal(record._replace(partition=change_partition(number, record.partition)), id, reason)
+
+    def status_topic(self, tenant: Tenant) -> str:
+        return tenant.status_topic or self.statuses
 
     def by_source(self, offsets: Offsets) -> dict[SourcePartition, int]:
         """The offsets of topics that the job reads."""
@@ -68,7 +87,7 @@ class Composition:
     """The records for some rows, composed anew for each attempt at a transaction."""
 
     names: TopicNames
-    since: records.InForceFrom
+    since: Callable[[Tenant], records.InForceFrom]
     last: Mapping[str, Last] = field(default_factory=dict)  # of ids that these rows change, or fail to change
     dead_letters: Counter[str] = field(default_factory=Counter, init=False)  # by reason, of the last attempt
 
@@ -83,20 +102,22 @@ class Composition:
 
     def answer(self, row: AcceptedChange | Refusal) -> Iterator[Record]:
         """A status for every change, and a dead letter for a refused one."""
-        names, id = self.names, row.id
-        origin = _origin(names.subscriptions, row.record)
-        last = self.last.get(id) if id else None
+        tenant, partition = self.names.of_change(row.record.partition)
+        topic, since = self.names.status_topic(tenant), self.since(tenant)
+        origin = _origin(tenant.topic, row.record)._replace(partition=partition)
+        id = tenant.unqualified(row.id) if row.id else None
+        last = self.last.get(row.id) if row.id else None
+        place = last and (self.names.of_change(last.place[0])[1], last.place[1])
         if isinstance(row, Refusal):
-            in_force = None if last is None or last.withdrawn else last.place
-            yield records.refused_status(names.statuses, id, origin, self.since, row.reason, in_force)
+            in_force = None if last is None or last.withdrawn else place
+            yield records.refused_status(topic, id, origin, since, row.reason, in_force)
             yield self._dead_letter(row.record, origin, records.REFUSED_SUBSCRIPTION, row.reason)
             return
-        place = last.place if last is not None else None
         yield records.status(
-            names.statuses,
+            topic,
             id,
             origin,
-            self.since,
+            since,
             subscriber=row.subscriber,
             paused=row.paused,
             superseded_by=place if place != (origin.partition, origin.offset) else None,
@@ -111,17 +132,24 @@ def _origin(topic: str, record: ConsumerRecord) -> Origin:
     return Origin(topic, record.partition, record.offset, record.timestamp_ms)
 
 
-def in_force_from(positions: Mapping[SourcePartition, int], names: TopicNames) -> records.InForceFrom:
-    """The point from which changes are in force that bring the state to these positions."""
-    subscriptions = of_source(positions, SUBSCRIPTIONS)
-    version = sum(subscriptions.values())
+def in_force_from(
+    positions: Mapping[SourcePartition, int], names: TopicNames
+) -> Callable[[Tenant], records.InForceFrom]:
+    """The point from which changes are in force that bring the state to these positions, as each tenant is told it."""
+    version = sum(of_changes(positions).values())
     of_topics: dict[str, dict[str, int]] = {}
     for (source, partition), offset in of_events(positions).items():
         of_topics.setdefault(names.sources.names[source], {})[str(partition)] = offset
-    return records.InForceFrom(
-        version=version,
-        in_force_from=of_topics if names.sources.by_topic else next(iter(of_topics.values()), {}),
-        read_up_to={str(p): offset for p, offset in subscriptions.items()},
-        query=names.query,
-        topic_id=names.subscriptions_id,
-    )
+    since = of_topics if names.sources.by_topic else next(iter(of_topics.values()), {})
+
+    @cache
+    def of_tenant(tenant: int) -> records.InForceFrom:
+        return records.InForceFrom(
+            version=version,
+            in_force_from=since,
+            read_up_to={str(p): offset for p, offset in of_source(positions, SUBSCRIPTIONS + tenant).items()},
+            query=names.query,
+            topic_id=names.subscriptions_ids.get(tenant, ""),
+        )
+
+    return lambda tenant: of_tenant(tenant.number)

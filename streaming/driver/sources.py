@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from streaming.errors import JobError
-from streaming.rows import SUBSCRIPTIONS, Source, SourcePartition, is_events, of_source
+from streaming.rows import Source, SourcePartition, is_events, of_source
 from streaming.source_topics import SourceTopics
 from streaming.state.state import State
 
@@ -68,8 +68,9 @@ def event_and_change_stream(
     """A stream of all topics, by `names`. `starts` count only for a new checkpoint; `caps` are the most events and
     changes of a batch, if there is a limit."""
     of_events = {source: name for source, name in names.items() if is_events(source)}
+    of_changes = {source: name for source, name in names.items() if not is_events(source)}
     streams = []
-    for sources, most in zip((of_events, {SUBSCRIPTIONS: names[SUBSCRIPTIONS]}), caps or (0, 0), strict=True):
+    for sources, most in zip((of_events, of_changes), caps or (0, 0), strict=True):
         stream = (
             spark.readStream.format("kafka")
             .options(**kafka, **{k: v for k, v in TUNING.items() if k not in kafka})

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from streaming import tenants
 from streaming.errors import TopicMissing
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def resolved(settings: Settings, partitions: Callable[[], Mapping[str, int]]) ->
 def _is_own(settings: Settings, topic: str) -> bool:
     """Kafka has no two topics that differ in dots and underscores only."""
     deliveries = settings.deliveries
-    own = {settings.subscriptions.topic, settings.subscriptions.status_topic, settings.dead_letters.topic}
+    of_changes = tenants.of(settings).values()
+    own = {t.topic for t in of_changes} | {t.status_topic for t in of_changes} | {settings.dead_letters.topic}
     if deliveries.layout == "shared":
         return topic in {*own, deliveries.topic}
     return topic in own or topic.replace(".", "_").startswith(deliveries.prefix.replace(".", "_"))

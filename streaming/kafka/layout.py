@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streaming import tenants
 from streaming.documents.records import MAX_RECORD_BYTES
 from streaming.kafka.retention import DAY_MS
 from streaming.kafka.topics import Topic
@@ -23,8 +24,7 @@ def needed(settings: Settings) -> list[str]:
     shared = [settings.deliveries.topic] if settings.deliveries.layout == "shared" else []
     return [
         *settings.events.names,
-        settings.subscriptions.topic,
-        settings.subscriptions.status_topic,
+        *(topic for tenant in tenants.of(settings).values() for topic in (tenant.topic, tenant.status_topic)),
         settings.dead_letters.topic,
         *metrics,
         *shared,
@@ -46,11 +46,12 @@ def topics(settings: Settings, partitions: int, replication_factor: int) -> list
     }
     # A dead letter is a record that may have been as large as its topic allowed, and some headers.
     roomy = {"max.message.bytes": str(MAX_RECORD_BYTES)}
+    of_changes = tenants.of(settings).values()
     no_config: dict[str, str] = {}
     configs: dict[str, tuple[int, dict[str, str]]] = {
         **dict.fromkeys(settings.events.names, (partitions, no_config)),
-        settings.subscriptions.topic: (partitions, compacted),
-        settings.subscriptions.status_topic: (1, {"cleanup.policy": "compact"}),
+        **{tenant.topic: (partitions, compacted) for tenant in of_changes},
+        **{tenant.status_topic: (1, {"cleanup.policy": "compact"}) for tenant in of_changes},
         settings.dead_letters.topic: (1, roomy),
         settings.deliveries.topic: (partitions, delivery_config(settings)),
         settings.metrics.topic: (1, METRICS),

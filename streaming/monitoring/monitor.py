@@ -34,7 +34,7 @@ from streaming.monitoring.view import (
     StateView,
     SubscribersView,
 )
-from streaming.rows import SUBSCRIPTIONS, SourcePartition
+from streaming.rows import SourcePartition, is_events
 from streaming.source_topics import SourceTopics
 from streaming.state.state import State
 
@@ -172,7 +172,7 @@ class Monitor(Observer):
             return
         if self._clock() - in_hand.since < EVERY_S:
             return
-        events = [at for at in self._broker.ends if at[0] != self._topics.names[SUBSCRIPTIONS]]
+        events = [at for at in self._broker.ends if is_events(self._topics.sources[at[0]])]
         try:
             total = sum(self._committed(events).values())
         except JobError as error:

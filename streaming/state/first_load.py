@@ -27,6 +27,7 @@ from streaming.index import notes, packing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import is_passing, is_without_group, translate
 from streaming.rows import ConsumerRecord, Refusal
+from streaming.tenants import ANYBODY, Tenant, Tenants, topic_partition
 from streaming.worker.compiling import ChangeRecords, Paused, Withdrawn, compile_changes, nothing
 
 SLICE_OFFSETS = 25_000
@@ -39,7 +40,7 @@ Ranges = Mapping[int, tuple[int, int]]  # partition -> the first offset and the 
 class Slice:
     """The last word on each id in a range of offsets of one partition."""
 
-    partition: int
+    partition: int  # of changes
     segment: Segment
     timestamp: Int64  # [subscriptions of the segment] ms
     paused: Bools  # [subscriptions of the segment]
@@ -63,19 +64,26 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Span:
-    """Offsets of one partition of the subscriptions topic, before `end`."""
+    """Offsets of one partition of changes, before `end`."""
 
     cluster: Cluster
-    topic: str
+    tenants: Tenants
     partition: int
     begin: int
     end: int
+
+    @property
+    def in_topic(self) -> tuple[str, int]:
+        """The topic, and the partition's number there."""
+        tenant, partition = topic_partition(self.partition, self.tenants)
+        return tenant.topic, partition
 
 
 @dataclass(frozen=True)
 class RefusedChanges:
     """The changes of one partition that the job refused."""
 
+    tenant: Tenant
     offsets: Set[int]
     # By id, for those whose last change was refused: the offset of the last word on it in this partition, -1 if there
     # is none, and the offset up to which the partition was read then. All other changes before that are refused or
@@ -83,27 +91,31 @@ class RefusedChanges:
     decided: Mapping[bytes, tuple[int, int]]
 
     @classmethod
-    def of(cls, partition: int, refused: Set[tuple[int, int]], decisions: Decisions) -> RefusedChanges:
+    def of(
+        cls, partition: int, refused: Set[tuple[int, int]], decisions: Decisions, tenants: Tenants = ANYBODY
+    ) -> RefusedChanges:
         """Select the changes of a partition from `refused`, given as (partition, offset), and from the decisions."""
+        tenant, _ = topic_partition(partition, tenants)
         decided = {
             id: (d.word[1] if d.word and d.word[0] == partition else -1, d.read_up_to.get(partition, 0))
             for id, d in decisions
             if d.refused
         }
-        return cls({offset for number, offset in refused if number == partition}, decided)
+        return cls(tenant, {offset for number, offset in refused if number == partition}, decided)
 
     def __contains__(self, record: Message) -> bool:
         _, offset = place_of(record)
         if offset in self.offsets:
             return True
-        word, read_up_to = self.decided.get(id_of(record.key(), record.value()) or b"", (0, 0))
+        id = self.tenant.qualified_key(id_of(record.key(), record.value()) or b"")
+        word, read_up_to = self.decided.get(id, (0, 0))
         return offset < read_up_to and offset != word
 
 
-def spans(cluster: Cluster, topic: str, ranges: Ranges) -> list[Span]:
-    """The ranges in the order of the topic, in spans of SLICE_OFFSETS offsets."""
+def spans(cluster: Cluster, tenants: Tenants, ranges: Ranges) -> list[Span]:
+    """The ranges in the order of the topics, in spans of SLICE_OFFSETS offsets."""
     return [
-        Span(cluster, topic, partition, begin, min(begin + SLICE_OFFSETS, high))
+        Span(cluster, tenants, partition, begin, min(begin + SLICE_OFFSETS, high))
         for partition, (low, high) in sorted(ranges.items())
         for begin in range(low, high, SLICE_OFFSETS)
     ]
@@ -198,6 +210,7 @@ def _write_slice(span: Span, to: Path, refused: RefusedChanges) -> None:
         pa.array([record.value() for record in records], pa.binary()),
         np.full(len(records), partition, np.int32),
         np.array([place_of(record)[1] for record in records], np.int64),
+        span.tenants,
     )
     compiled = compile_changes(changes)
     last: dict[str, Message] = {}
@@ -205,7 +218,7 @@ def _write_slice(span: Span, to: Path, refused: RefusedChanges) -> None:
     refusals = []
     for record, outcome in zip(records, compiled.outcomes, strict=True):
         if isinstance(outcome, Refused):
-            refusals.append((_fields(record), outcome.id, str(outcome)))
+            refusals.append((_fields(partition, record), outcome.id, str(outcome)))
         else:
             last[outcome.id] = record
             (paused.add if isinstance(outcome, Paused) else paused.discard)(outcome.id)
@@ -232,7 +245,8 @@ def _timestamps(records: Iterable[Message]) -> Int64:
 def _records(span: Span) -> list[Message]:
     """The committed records of a span that are left."""
     consumer = _consumer(span.cluster.bootstrap_servers, tuple(sorted(span.cluster.options.items())))
-    consumer.assign([TopicPartition(span.topic, span.partition, span.begin)])
+    topic, partition = span.in_topic
+    consumer.assign([TopicPartition(topic, partition, span.begin)])
     records: list[Message] = []
     deadline = time.monotonic() + TIMEOUT_S
     while True:
@@ -249,10 +263,10 @@ def _records(span: Span) -> list[Message]:
                 consumer.unassign()
                 return records
             if not is_passing(error) and not is_without_group(error):
-                raise translate(error, f"{span.topic} cannot be read")
+                raise translate(error, f"{topic} cannot be read")
         if time.monotonic() > deadline:
             raise BrokerUnreachable(
-                f"the broker does not give records of {span.topic}, partition {span.partition}, from {span.begin} on"
+                f"the broker does not give records of {topic}, partition {partition}, from {span.begin} on"
             )
 
 
@@ -261,6 +275,7 @@ def _consumer(bootstrap_servers: str, options: tuple[tuple[str, str], ...]) -> C
     return Cluster(bootstrap_servers, dict(options)).reader(queued_max_messages_kbytes=4096)
 
 
-def _fields(record: Message) -> tuple[Any, ...]:
+def _fields(partition: int, record: Message) -> tuple[Any, ...]:
     """The fields of a `ConsumerRecord`, since a file can hold a tuple and no instance of that class."""
-    return (*place_of(record), record.timestamp()[1], record.key(), record.value(), headers_of(record))
+    _, offset = place_of(record)
+    return (partition, offset, record.timestamp()[1], record.key(), record.value(), headers_of(record))

@@ -17,7 +17,7 @@ from streaming.documents.change_order import Decisions, LastWords
 from streaming.index import packing
 from streaming.kafka.clients import Cluster, read
 from streaming.log import logger
-from streaming.rows import SUBSCRIPTIONS, SourcePartition, of_source
+from streaming.rows import SourcePartition, of_changes
 from streaming.state.first_load import (
     SLICE_OFFSETS,
     Chosen,
@@ -35,6 +35,7 @@ from streaming.state.first_load import (
 from streaming.state.pool import processes
 from streaming.state.state import FALLBACK_ALGORITHM
 from streaming.state.store import Store
+from streaming.tenants import Tenants
 
 log = logger("sluice.state")
 
@@ -43,15 +44,14 @@ NAMED_IDS = 5  # that a warning lists
 
 
 @dataclass(frozen=True)
-class SubscriptionsTopic:
-    """The topic of the subscriptions, and what tells which of its changes count."""
+class SubscriptionsTopics:
+    """The topics of subscriptions, and what tells which of their changes count."""
 
     bootstrap_servers: str
     options: Mapping[str, str]
-    name: str
-    lows: Mapping[int, int]  # partition -> first offset there is
-    statuses: str  # the topic that has what was decided on the changes
-    id: str  # that Kafka gave the topic
+    tenants: Tenants
+    lows: Mapping[int, int]  # partition of changes -> first offset there is
+    ids: Mapping[int, str]  # that Kafka gave the topics, by number
     query: str
 
 
@@ -72,37 +72,39 @@ class Restored:
 def restore(
     empty: Snapshot,
     store: Store,
-    topic: SubscriptionsTopic,
+    topics: SubscriptionsTopics,
     positions: Mapping[SourcePartition, int],
     *,
     first_start: bool,
 ) -> Restored:
     """The state after all changes before `positions`. Raises BrokerUnreachable."""
     began = time.monotonic()
-    ends = of_source(positions, SUBSCRIPTIONS)
+    ends = of_changes(positions)
     saved = None
     if not first_start:
         saved = store.load(empty, ends)
     # Refusals beyond the committed offsets will be decided again.
     store.forget_refused(lambda at: not first_start and at[1] < ends.get(at[0], 0))
     store.clean() if saved is not None else store.forget()
-    snapshot, begins = empty, topic.lows
+    snapshot, begins = empty, topics.lows
     files: dict[Part, Path] = {}
     if saved is not None:
         snapshot, files, manifest = saved
         snapshot = scanned_where_unfit(snapshot)
-        begins = {p: max(low, manifest.positions.get(p, 0)) for p, low in topic.lows.items()}
+        begins = {p: max(low, manifest.positions.get(p, 0)) for p, low in topics.lows.items()}
     ranges = {p: (begin, ends[p]) for p, begin in begins.items() if begin < ends[p]}
     version = sum(ends.values())
     # An unfinished first start has left statuses; none of the changes in them was ever in force.
-    follows = (lambda query: query != topic.query) if first_start else (lambda query: query == topic.query)
-    decisions = _decisions(topic, follows) if saved is None and ranges else Decisions()
-    paths = _load(topic, ranges, store, decisions) if ranges else []
+    follows = (lambda query: query != topics.query) if first_start else (lambda query: query == topics.query)
+    # Of a tenant who was left out for a while no refusal is saved.
+    is_known = saved is not None and all(p in manifest.positions for p in ranges)
+    decisions = _decisions(topics, follows) if ranges and not is_known else Decisions()
+    paths = _load(topics, ranges, store, decisions) if ranges else []
     slices = [packing.read(path, Slice) for path in paths]
     last = words(slices, decisions)
     if saved is not None and last.contested:
         # All these changes came after the saved state. Statuses tell which of several partitions has the last word.
-        decisions = _decisions(topic, follows)
+        decisions = _decisions(topics, follows)
         last = words(slices, decisions)
     chosen = choose(slices, last)
     if saved is None:
@@ -133,9 +135,13 @@ def scanned_where_unfit(snapshot: Snapshot) -> Snapshot:
     return snapshot.of(list(zip(map(usable, snapshot.parts), snapshot.removed, strict=True)), snapshot.version)
 
 
-def _decisions(topic: SubscriptionsTopic, follows: Callable[[str], bool]) -> Decisions:
-    cluster = Cluster(topic.bootstrap_servers, topic.options)
-    return Decisions(topic.id, follows, read(cluster, [topic.statuses], follow=False))
+def _decisions(topics: SubscriptionsTopics, follows: Callable[[str], bool]) -> Decisions:
+    cluster = Cluster(topics.bootstrap_servers, topics.options)
+    decisions = Decisions()
+    for number, tenant in topics.tenants.items():
+        statuses = read(cluster, [tenant.status_topic], follow=False)
+        decisions.update(Decisions(topics.ids[number], follows, statuses, tenant))
+    return decisions
 
 
 def _warn_of_lost(decisions: Decisions, last: LastWords[tuple[int, int]], ends: Mapping[int, int]) -> None:
@@ -159,9 +165,9 @@ def _pool(n: int, few: bool) -> AbstractContextManager[Executor]:
     return ThreadPoolExecutor(1) if few else processes(n)
 
 
-def _load(topic: SubscriptionsTopic, ranges: Ranges, store: Store, decisions: Decisions) -> list[Path]:
-    cluster = Cluster(topic.bootstrap_servers, dict(topic.options))
-    refused = {p: RefusedChanges.of(p, store.refused(), decisions) for p in ranges}
+def _load(topics: SubscriptionsTopics, ranges: Ranges, store: Store, decisions: Decisions) -> list[Path]:
+    cluster = Cluster(topics.bootstrap_servers, dict(topics.options))
+    refused = {p: RefusedChanges.of(p, store.refused(), decisions, topics.tenants) for p in ranges}
     logged_s = time.monotonic()
 
     def progress(done: int, total: int) -> None:
@@ -172,7 +178,7 @@ def _load(topic: SubscriptionsTopic, ranges: Ranges, store: Store, decisions: De
 
     few = sum(end - begin for begin, end in ranges.values()) <= SLICE_OFFSETS
     with _pool(os.cpu_count() or 1, few) as pool:
-        return load(pool, spans(cluster, topic.name, ranges), store.directory, refused, progress)
+        return load(pool, spans(cluster, topics.tenants, ranges), store.directory, refused, progress)
 
 
 def _built(

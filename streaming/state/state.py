@@ -17,7 +17,7 @@ from matchers.index.texts import Texts
 from streaming.documents.change_order import RecordPosition
 from streaming.index import notes, packing
 from streaming.index.parts import PartHandle, RemoteFile
-from streaming.rows import SUBSCRIPTIONS, AcceptedChange, CompiledSegment, Row, SourcePartition, of_source
+from streaming.rows import AcceptedChange, CompiledSegment, Row, SourcePartition, of_changes
 from streaming.state.compaction import Compactor
 from streaming.state.event_averages import EventAverages
 from streaming.worker.matching import Work
@@ -65,7 +65,8 @@ class State:
         return longest is not None and longest.algorithm == FALLBACK_ALGORITHM != self.snapshot.algorithm
 
     def subscription_offsets(self) -> dict[int, int]:
-        return of_source(self.positions, SUBSCRIPTIONS)
+        """By partition of changes (`tenants`)."""
+        return of_changes(self.positions)
 
     def work(self, settings: TaskSettings, false_positives: float = 0.0) -> list[Work]:
         """The workers' input for the next batch, shard by shard. A part is sent once, however many batches use it."""
@@ -99,7 +100,7 @@ class State:
         after = {**self.positions, **positions}
         if added is not None or removed:
             frozen = self.compactor.frozen if self.compactor else 0
-            version = sum(of_source(after, SUBSCRIPTIONS).values())
+            version = sum(of_changes(after).values())
             self.snapshot = self.snapshot.update(added or (), removed, version=version, frozen=frozen)
         self.positions = after
         self.step()

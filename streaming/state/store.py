@@ -40,7 +40,7 @@ class Manifest:
     """The content of a version."""
 
     version: int
-    positions: Mapping[int, int]  # partition of the subscriptions topic -> first offset not taken into account
+    positions: Mapping[int, int]  # partition of changes -> first offset not taken into account
     shards: int
     parts: tuple[str, ...]  # names of files
     removed: tuple[Int32, ...]
@@ -180,6 +180,8 @@ class Store:
 def _unfit(manifest: Manifest, snapshot: Snapshot, committed: Mapping[int, int], now: float) -> str | None:
     if manifest.shards != snapshot.shards:
         return f"it is for matching.shards = {manifest.shards}"
+    if manifest.positions.keys() - committed.keys():
+        return "it has subscriptions of a tenant that is left out"
     if any(offset > committed.get(partition, 0) for partition, offset in manifest.positions.items()):
         return "it is ahead of what was committed"
     if now - manifest.written_at > DAY_MS / 1000:

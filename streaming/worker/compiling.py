@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,17 +31,27 @@ from streaming.documents.subscriptions import (
     read_change,
 )
 from streaming.index.notes import notes
+from streaming.tenants import ANYBODY, Tenant, Tenants, topic_partition
 from streaming.worker.buffers import bytes_of
 
 
 @dataclass(frozen=True, eq=False)
 class ChangeRecords:
-    """Records of the subscriptions topic."""
+    """Records of the topics of subscriptions."""
 
     keys: Sequence[bytes | None]  # [C]
     values: pa.BinaryArray  # [C] null: a tombstone
-    partition: Int32  # [C]
+    partition: Int32  # [C] of changes (`tenants`)
     offset: Int64  # [C]
+    tenants: Tenants = field(default_factory=lambda: ANYBODY)
+
+    @property
+    def has_tenants(self) -> bool:
+        return self.tenants is not ANYBODY
+
+    def tenant(self, row: int) -> Tenant:
+        """The tenant through whose topic a record came."""
+        return topic_partition(int(self.partition[row]), self.tenants)[0]
 
     def notes(self, subscriptions: Sequence[Subscription], rows: Sequence[int]) -> dict[str, Note]:
         """The payload columns of the subscriptions in these rows."""
@@ -91,17 +101,19 @@ def _compile(changes: ChangeRecords) -> CompiledChanges:
     for row, outcome in enumerate(outcomes):
         if outcome is not None:
             continue
+        tenant = changes.tenant(row)
         try:
-            change = read_change(keys[row], values[row].as_py())
+            change = read_change(keys[row], values[row].as_py(), tenant)
         except Refused as refused:
+            refused.id = tenant.qualified(refused.id) if refused.id else None
             outcomes[row] = refused
             continue
+        subscription = change.subscription._replace(id=tenant.qualified(change.subscription.id))
         if change.conjunctions is None:
-            outcomes[row] = Withdrawn(change.subscription.id)
+            outcomes[row] = Withdrawn(subscription.id)
         else:
-            subscription = change.subscription
             outcomes[row] = Paused(subscription.id, subscription.subscriber) if change.paused else subscription
-            conjunctions.append((change.subscription, change.conjunctions))
+            conjunctions.append((subscription, change.conjunctions))
             rows.append(row)
     segment = Segment.build(
         [(s.id, alternatives) for s, alternatives in conjunctions], changes.notes([s for s, _ in conjunctions], rows)
@@ -148,6 +160,11 @@ def _frequent(changes: ChangeRecords, values: pa.BinaryArray, outcomes: list[Any
             key = changes.keys[row] or written
             id = _text(key)
             if id and len(id) <= MAX_ID_LENGTH and written in (None, key) and subscriber in valid:
+                if changes.has_tenants:
+                    tenant = changes.tenant(row)
+                    if tenant.pattern or not tenant.may_use(id) or not tenant.may_subscribe(subscriber):
+                        continue
+                    id = tenant.qualified(id)
                 taken.append(i)
                 rows.append(row)
                 outcomes[row] = subscription = Subscription(id, subscriber)

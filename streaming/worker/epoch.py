@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
@@ -18,7 +17,6 @@ from streaming.reading import warm_up
 from streaming.reading.contract import Position
 from streaming.reading.fetcher import Fetcher
 from streaming.rows import (
-    SUBSCRIPTIONS,
     RowKind,
     Source,
     SourcePartition,
@@ -139,9 +137,11 @@ class Epoch:
     def _changes(self, fetcher: Fetcher, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """As many changes as may be passed on. The fetcher goes back to the others."""
         yield from _pieces(rows[: self.most_changes], self.most_events)
-        left, topic = rows[self.most_changes :], self.topics[SUBSCRIPTIONS]
-        partition, offset = np.asarray(left["partition"]), np.asarray(left["offset"])
-        back = {(topic, p): Position(int(offset[partition == p].min())) for p in np.unique(partition).tolist()}
+        left = rows[self.most_changes :]
+        places = zip(*(left[name].to_pylist() for name in ("source", "partition", "offset")), strict=True)
+        back: dict[tuple[str, int], Position] = {}
+        for source, partition, offset in places:  # in a partition they come in their order
+            back.setdefault((self.topics[source], partition), Position(offset))
         if back:
             fetcher.assign(self._sources, {**fetcher.positions, **back})
 

@@ -35,6 +35,7 @@ from streaming.rows import (
     is_events,
     sorted_by_topic,
 )
+from streaming.tenants import PARTITION_BITS, Tenants
 from streaming.worker.compiling import ChangeRecords, CompiledChanges, Outcome, Paused, Withdrawn, compile_changes
 from streaming.worker.counting import DeliveryCounter
 from streaming.worker.epoch import Epoch
@@ -159,8 +160,8 @@ class Work:
         is_whole = True
         changes = Progress()
         for rows, matches, taken in matched:
-            if _source(rows) == SUBSCRIPTIONS:
-                yield _packed(_compile(rows))
+            if not is_events(_source(rows)):
+                yield _packed(_compile(rows, self.settings.tenants))
                 changes.add(rows)
                 continue
             done, answers = task.publish(rows, matches.bounded(self.settings.max_matches), taken)
@@ -180,24 +181,33 @@ class Work:
         return pa.array(np.asarray(batch["offset"]) >= begin[of])
 
 
-def _compile(rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """CHANGE and REFUSAL rows, and after them the SEGMENT row with their subscriptions."""
+def _compile(rows: pa.RecordBatch, tenants: Tenants) -> Iterator[dict[str, Any]]:
+    """CHANGE and REFUSAL rows, and after them the SEGMENT row with their subscriptions. Their partitions are partitions
+    of changes."""
     if not len(rows):
         return
-    compiled = _compiled(rows)
+    rows = _with_change_partitions(rows)
+    compiled = _compiled(rows, tenants)
     if not _is_contested(rows, compiled.outcomes):
         yield from _outcomes(rows, compiled)
         return
     # Only the driver sees the whole batch and decides between partitions, so it gets the last word of each.
     for partition in pc.unique(rows["partition"]):
         changes = rows.filter(pc.equal(rows["partition"], partition))
-        yield from _outcomes(changes, _compiled(changes))
+        yield from _outcomes(changes, _compiled(changes, tenants))
 
 
-def _compiled(rows: pa.RecordBatch) -> CompiledChanges:
-    return compile_changes(
-        ChangeRecords(rows["key"].to_pylist(), rows["value"], np.asarray(rows["partition"]), np.asarray(rows["offset"]))
-    )
+def _compiled(rows: pa.RecordBatch, tenants: Tenants) -> CompiledChanges:
+    partition, offset = np.asarray(rows["partition"]), np.asarray(rows["offset"])
+    return compile_changes(ChangeRecords(rows["key"].to_pylist(), rows["value"], partition, offset, tenants))
+
+
+def _with_change_partitions(rows: pa.RecordBatch) -> pa.RecordBatch:
+    number = np.asarray(rows["source"]) - SUBSCRIPTIONS
+    if not number.any():
+        return rows
+    partition = (number << PARTITION_BITS | np.asarray(rows["partition"])).astype(np.int32)
+    return rows.set_column(rows.schema.get_field_index("partition"), "partition", pa.array(partition))
 
 
 def _is_contested(rows: pa.RecordBatch, outcomes: Sequence[Outcome]) -> bool:

@@ -9,6 +9,7 @@ from streaming.codecs import RegistrySettings
 from streaming.publishing.delivery import DeliveryRule
 from streaming.rows import EVENTS, Source
 from streaming.source_topics import EventTopic
+from streaming.tenants import ANYBODY, Tenants
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class TaskSettings:
     """Tell tasks how to read, match and publish; the same in all batches."""
 
     topics: Mapping[Source, EventTopic] = field(default_factory=lambda: {EVENTS: EventTopic("")})  # of events
+    tenants: Tenants = field(default_factory=lambda: ANYBODY)
     registry: RegistrySettings | None = None  # for the codecs whose schemas are in one
     max_event_bytes: int = 1_000_000
     max_matches: int = 0  # of an event; 0: any number

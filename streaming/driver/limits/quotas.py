@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from matchers.index.snapshot import Snapshot
 from streaming.index import notes
 from streaming.rows import AcceptedChange, DeliveryCounts, Refusal, Row
 from streaming.state.state import registered
+from streaming.tenants import ANYBODY, Tenant, Tenants, topic_partition
 from streaming.worker.publication import Quota, Share
 
 Wants = Counter[Share]  # deliveries
@@ -19,30 +22,41 @@ REMEMBERED_S = 120  # those that were counted in last: late events count with th
 
 @dataclass
 class SubscriptionQuota:
-    """Limits the subscriptions of a subscriber; 0: no limit. Further ones are refused.
+    """Limits the subscriptions of a subscriber, and of a tenant; 0: no limit. Further ones are refused.
 
-    The subscriptions of each subscriber are counted once at the start and updated with each change. All subscriptions
-    that exist when a query first starts, or when its state is rebuilt from the topic, are accepted. Refusals are
-    written down before they are published (`Store.refuse`), so that a restart refuses the same.
+    The subscriptions of each are counted once at the start and updated with each change. All subscriptions that exist
+    when a query first starts, or when its state is rebuilt from the topics, are accepted. Refusals are written down
+    before they are published (`Store.refuse`), so that a restart refuses the same.
     """
 
     most: int
-    _count: Counter[str] = field(default_factory=Counter)
+    tenants: Tenants = field(default_factory=lambda: ANYBODY)
+    _count: Counter[str] = field(default_factory=Counter)  # by subscriber
+    _of_tenant: Counter[str] = field(default_factory=Counter)  # by name
+
+    @property
+    def limits_any(self) -> bool:
+        return bool(self.most) or any(tenant.max_subscriptions for tenant in self.tenants.values())
 
     def begin(self, snapshot: Snapshot) -> None:
-        if self.most:
-            for part, removed in zip(snapshot.parts, snapshot.removed, strict=True):
-                subscribers = notes.subscribers(part.segment)
-                self._count.update(subscribers)
-                self._count.subtract(subscribers.at(removed))
+        if not self.limits_any:
+            return
+        for part, removed in zip(snapshot.parts, snapshot.removed, strict=True):
+            subscribers = notes.subscribers(part.segment)
+            self._count.update(subscribers)
+            self._count.subtract(subscribers.at(removed))
+            live = np.delete(notes.numbers(part.segment, "partition"), removed)
+            partitions, counts = np.unique(live, return_counts=True)
+            for partition, n in zip(partitions.tolist(), counts.tolist(), strict=True):
+                self._of_tenant[self._tenant(partition).name] += n
 
     def checked(self, rows: Sequence[Row], snapshot: Snapshot) -> Sequence[Row]:
-        """The rows of a batch, with changes beyond the limit as refusals; counts the others.
+        """The rows of a batch, with changes beyond the limits as refusals; counts the others.
 
         Only the last change of an id counts. If it is refused, so are those before it in the batch: the subscription
         stays as it was.
         """
-        if not self.most:
+        if not self.limits_any:
             return rows
         last: dict[str, AcceptedChange] = {}  # in the order of the last words
         for row in rows:
@@ -50,23 +64,40 @@ class SubscriptionQuota:
                 last.pop(row.id, None)
                 last[row.id] = row
         owners = {id: subscription.subscriber for id, subscription in registered(snapshot, last).items()}
-        refused = set()
+        refused: dict[str, str] = {}  # the reason by id
         for id, change in last.items():
             before, after = owners.get(id), change.subscriber
-            if after not in (before, None) and self._count[after] >= self.most:
-                refused.add(id)
+            tenant = self._tenant(change.record.partition)
+            if after is not None and (reason := self._over(tenant, before, after)):
+                refused[id] = reason
                 continue
             if before is not None:
                 self._count[before] -= 1
+                self._of_tenant[tenant.name] -= 1
             if after is not None:
                 self._count[after] += 1
-        return [self._refused(row) if isinstance(row, AcceptedChange) and row.id in refused else row for row in rows]
+                self._of_tenant[tenant.name] += 1
+        return [
+            Refusal(row.record, row.id, refused[row.id])
+            if isinstance(row, AcceptedChange) and row.id in refused
+            else row
+            for row in rows
+        ]
 
-    def _refused(self, change: AcceptedChange) -> Refusal:
-        reason = (
-            f"a subscriber may have {self.most:,} subscriptions at most (quotas.subscriptions); withdraw another first"
-        )
-        return Refusal(change.record, change.id, reason)
+    def _over(self, tenant: Tenant, before: str | None, after: str) -> str:
+        """The reason to refuse a subscription for the subscriber `after` in the place of one for `before`, or ""."""
+        most = tenant.max_subscriptions
+        if most and before is None and self._of_tenant[tenant.name] >= most:
+            return f"the tenant {tenant.name} may have {most:,} subscriptions at most; withdraw another first"
+        if self.most and after != before and self._count[after] >= self.most:
+            return (
+                f"a subscriber may have {self.most:,} subscriptions at most (quotas.subscriptions); withdraw another "
+                "first"
+            )
+        return ""
+
+    def _tenant(self, change_partition: int) -> Tenant:
+        return topic_partition(change_partition, self.tenants)[0]
 
 
 @dataclass

@@ -33,7 +33,6 @@ from streaming.rows import (
     LookedAt,
     Published,
     ReadProgress,
-    Refusal,
     Row,
     SlotReport,
     Source,
@@ -187,8 +186,8 @@ class BatchRun(ABC, Generic[Batch]):
 
     def _own(self) -> list[tuple[str, int]]:
         """The partitions whose offsets the driver commits."""
-        topic = self.pipeline.names.subscriptions
-        return [(topic, partition) for partition in self.pipeline.state.subscription_offsets()]
+        positions = self.pipeline.state.positions
+        return [*self.pipeline.names.by_topic({at: to for at, to in positions.items() if not is_events(at[0])})]
 
     def _stage(self, batch: Batch, n: int, publication: Publication | None) -> list[Row]:
         """The rows of at most n tasks, which publish, or count deliveries without a publication."""
@@ -241,7 +240,7 @@ class BatchRun(ABC, Generic[Batch]):
             if is_events(source):
                 rows.append(DeadLetter(source, record, records.POISON_EVENT, detail))
             else:
-                rows.append(Refusal(record, record.key.decode(errors="replace") if record.key else None, detail))
+                rows.append(self.pipeline.names.refusal(source, record, detail))
             rows.append(
                 ReadProgress(
                     source=source,

@@ -29,9 +29,10 @@ from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_source
 from streaming.state import compaction, first_load
 from streaming.state import restore as restore_module
 from streaming.state.compaction import Compactor
-from streaming.state.restore import SubscriptionsTopic, restore
+from streaming.state.restore import SubscriptionsTopics, restore
 from streaming.state.state import State
 from streaming.state.store import Store
+from streaming.tenants import OWN
 from tests.support.doubles import stage
 from tests.support.doubles.spark_double import Frame, WithoutSpark
 from tests.support.doubles.stage import NAMES, Value
@@ -170,10 +171,8 @@ class Job:
             positions |= {at: len(log) for at, log in world.topics.items() if at[0] == SUBSCRIPTIONS}
         names = world.names
         lows = {p: 0 for p, _ in world.logs(SUBSCRIPTIONS)}
-        topic = SubscriptionsTopic(
-            "", {}, names.subscriptions, lows, names.statuses, names.subscriptions_id, names.query
-        )
-        restored = restore(empty, store, topic, positions, first_start=not committed)
+        topics = SubscriptionsTopics("", {}, names.sources.tenants, lows, {OWN: ""}, names.query)
+        restored = restore(empty, store, topics, positions, first_start=not committed)
         self.slots = slots
         without_brokers: Any = slots
         self.compactor = Compactor(store, processes, restored.files)

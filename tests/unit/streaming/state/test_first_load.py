@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from streaming.kafka.clients import Cluster
 from streaming.state import first_load
 from streaming.state.first_load import Span
+from streaming.tenants import ANYBODY
 
 
 class PartitionConsumer:
@@ -40,5 +41,5 @@ def test_a_slice_has_the_records_of_its_offsets(
     there: Sequence[int], high: int, low: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_load, "_consumer", lambda *_: PartitionConsumer(there))
-    found = [record.offset() for record in first_load._records(Span(Cluster("", {}), "subs", 0, low, high))]
+    found = [record.offset() for record in first_load._records(Span(Cluster("", {}), ANYBODY, 0, low, high))]
     assert found == [offset for offset in there if low <= offset < high]
