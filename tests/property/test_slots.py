@@ -45,11 +45,12 @@ class SlotMachine(RuleBasedStateMachine):
         shards=st.sampled_from([1, 1, 2]),
         at_once=st.sampled_from([200_000, 2]),
         piece_bytes=st.sampled_from([16 << 20, 300]),
+        tenant=st.booleans(),
         changes=changes,
         events=events,
     )
-    def begin(self, changes: Pairs, events: Pairs, create: bool, **options: int) -> None:
-        self.history = SlotHistory(self.directory, self.patch, create=create, **options)
+    def begin(self, changes: Pairs, events: Pairs, create: bool, tenant: bool, **options: int) -> None:
+        self.history = SlotHistory(self.directory, self.patch, create=create, tenant=tenant, **options)
         self.history.write(changes, [])
         self.history.start(MOST_TASKS)
         self.history.write([], events)
@@ -143,7 +144,7 @@ def test_a_history_has_all_that_can_happen(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for seed in range(20):
         with pytest.MonkeyPatch.context() as patch:
-            history = SlotHistory(tmp_path / f"{seed}", patch, create=seed % 2 == 0, at_once=2)
+            history = SlotHistory(tmp_path / f"{seed}", patch, create=seed % 2 == 0, at_once=2, tenant=seed % 3 == 0)
             at_random(history, seed, 60)
             history.finish()
             history.close()

@@ -12,7 +12,7 @@ import pytest
 from streaming.documents.records import Record
 from streaming.driver.composition import TopicNames
 from streaming.kafka.topics import Topic
-from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition
+from streaming.rows import EVENTS, SourcePartition, is_events
 from streaming.state import compaction
 from streaming.state.state import State
 from tests.support.doubles.stage import Later, change, event
@@ -52,7 +52,7 @@ class Living(World):
     deleted: set[str] = field(default_factory=set)
 
     def written(self) -> list[Record]:
-        own = {self.names.statuses, self.names.dead_letters}
+        own = {*self.status_topics, self.names.dead_letters}
         delivered = self.names.delivery_topic("")
         return [r for r in self.broker.read() if r.topic in own or r.topic.startswith(delivered)]
 
@@ -80,7 +80,7 @@ class Ledger:
         self.opened = 0
         self.replaced = 0  # who opened its producer before this one has been replaced
         self.seen: Counter[str] = Counter()
-        topics = [names.statuses, names.dead_letters]
+        topics = [*self.world.status_topics, names.dead_letters]
         if not create:
             topics += [names.delivery_topic(s) for s in SUBSCRIBERS[:2]]
             self.world.deleted.add(names.delivery_topic(SUBSCRIBERS[2]))
@@ -91,12 +91,14 @@ class Ledger:
 
     def write(self, changes: Sequence[tuple[int, int]], events: Sequence[tuple[int, int]]) -> None:
         """Changes as (id, kind), events as (partition, x)."""
+        sources = [*self.world.names.sources.changes]
         for id, kind in changes:
             partition = id % len(PARTITIONS)  # an added one gets none: an id stays where it is
-            log = self.world.topics[SUBSCRIPTIONS, partition]
-            log.append(change(len(log), f"s{id}", subscription(id, kind), partition))
+            source = sources[id // len(PARTITIONS) % len(sources)]
+            log = self.world.topics[source, partition]
+            log.append(change(len(log), f"s{id}", subscription(id, kind), partition) | {"source": source})
         for number, x in events:
-            partition = number % (len(self.began) // 2)
+            partition = number % sum(is_events(source) for source, _ in self.began)
             log = self.world.topics[EVENTS, partition]
             log.append(event(len(log), {"x": x} if x else b"no event", 1_000 * x, partition))
 

@@ -25,14 +25,14 @@ from streaming.driver.limits.quotas import SubscriptionQuota
 from streaming.driver.runs.source_run import SourceRun
 from streaming.index import packing
 from streaming.publishing.delivery import DeliveryRule
-from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_source
+from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, is_events, of_changes
 from streaming.state import compaction, first_load
 from streaming.state import restore as restore_module
 from streaming.state.compaction import Compactor
 from streaming.state.restore import SubscriptionsTopics, restore
 from streaming.state.state import State
 from streaming.state.store import Store
-from streaming.tenants import OWN
+from streaming.tenants import Tenant, Tenants, change_partition
 from tests.support.doubles import stage
 from tests.support.doubles.spark_double import Frame, WithoutSpark
 from tests.support.doubles.stage import NAMES, Value
@@ -52,21 +52,36 @@ class World:
 
     names: TopicNames = NAMES
     quota: int = 0
-    topics: dict[SourcePartition, list[dict[str, Any]]] = field(
-        default_factory=lambda: {(source, p): [] for source in (EVENTS, SUBSCRIPTIONS) for p in PARTITIONS}
-    )
+    topics: dict[SourcePartition, list[dict[str, Any]]] = field(default_factory=dict)
     committed: dict[SourcePartition, int] = field(default_factory=dict)
-    batches: list[dict[int, int]] = field(default_factory=list)  # where each ended in the subscriptions topic
+    batches: list[dict[int, int]] = field(default_factory=list)  # where each ended in the partitions of changes
     compacted: set[tuple[int, int]] = field(default_factory=set)  # changes that the topic has no more
     rebuilt: int = 0  # how often statuses were asked
     refused_topics: set[str] = field(default_factory=set)  # that the broker ever took no records for
 
+    def __post_init__(self) -> None:
+        self.topics |= {(source, p): [] for source in (EVENTS, *self.names.sources.changes) for p in PARTITIONS}
+
     def written(self) -> list[Record]:
         raise NotImplementedError
 
+    @property
+    def tenants(self) -> Tenants:
+        return self.names.sources.tenants
+
+    @property
+    def status_topics(self) -> dict[str, Tenant]:
+        return {self.names.status_topic(tenant): tenant for tenant in self.tenants.values()}
+
+    def change_logs(self) -> Iterator[tuple[int, Tenant, list[dict[str, Any]]]]:
+        """By partition of changes."""
+        for number, tenant in sorted(self.tenants.items()):
+            for p, log in self.logs(SUBSCRIPTIONS + number):
+                yield change_partition(number, p), tenant, log
+
     def note_batch(self, positions: Mapping[SourcePartition, int]) -> None:
         """Call with all positions as they are committed."""
-        ends = of_source(positions, SUBSCRIPTIONS)
+        ends = of_changes(positions)
         if ends and (not self.batches or self.batches[-1] != ends):
             self.batches.append(ends)
 
@@ -76,8 +91,8 @@ class World:
         return self.batches[0] if self.batches else {}
 
     def add_partition(self) -> None:
-        """To both topics."""
-        for source in (EVENTS, SUBSCRIPTIONS):
+        """To all topics."""
+        for source in (EVENTS, *self.names.sources.changes):
             self.topics.setdefault((source, ADDED), [])
 
     def logs(self, source: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
@@ -87,8 +102,9 @@ class World:
     def compact(self, in_force: Container[tuple[int, int]]) -> None:
         """A day has passed: of the committed changes each partition keeps the last of each id, unless that is a
         withdrawal. What is in force stays here even behind a refused change, where Kafka would remove it."""
-        for p, log in self.logs(SUBSCRIPTIONS):
-            done = log[: self.committed.get((SUBSCRIPTIONS, p), 0)]
+        committed = of_changes(self.committed)
+        for p, _, log in self.change_logs():
+            done = log[: committed.get(p, 0)]
             last = {row["key"]: row["offset"] for row in done}
             for row in done:
                 is_last = last[row["key"]] == row["offset"] and row["value"] is not None
@@ -119,14 +135,14 @@ class World:
                 timestamp=lambda row=row: (0, row["timestamp"]),
                 headers=lambda: None,
             )
-            for row in self.topics[SUBSCRIPTIONS, span.partition][span.begin : span.end]
+            for row in next(log for p, _, log in self.change_logs() if p == span.partition)[span.begin : span.end]
             if (span.partition, row["offset"]) not in self.compacted
         ]
 
-    def statuses(self, *_: Any, **__: Any) -> list[Any]:
+    def statuses(self, cluster: Any, topics: Sequence[str], **_: Any) -> list[Any]:
         """As `clients.read` gives them; of each id the last one only, since their topic is compacted."""
         self.rebuilt += 1
-        last = {r.key: r for r in self.written() if r.topic == self.names.statuses}
+        last = {r.key: r for r in self.written() if r.topic == (topics[0] or self.names.statuses)}
         return [
             SimpleNamespace(key=lambda r=r: r.key, value=lambda r=r: r.value, partition=lambda: 0)
             for r in last.values()
@@ -134,7 +150,14 @@ class World:
 
     def said(self, id: str | None = None) -> list[dict[str, Any]]:
         """All statuses, or those of an id."""
-        statuses = [json.loads(r.value or b"") for r in self.written() if r.topic == self.names.statuses]
+        """With partitions of changes."""
+        statuses = []
+        for record in self.written():
+            if (tenant := self.status_topics.get(record.topic)) is not None:
+                status = json.loads(record.value or b"")
+                change = status["change"]
+                change["partition"] = change_partition(tenant.number, change["partition"])
+                statuses.append(status)
         return [status for status in statuses if id in (None, status["id"])]
 
     def refused(self) -> set[tuple[int, int]]:
@@ -142,7 +165,7 @@ class World:
         return {tuple(s["change"].values()) for s in self.said() if s["status"] == "refused"}
 
     def version(self, positions: Mapping[SourcePartition, int]) -> int:
-        return sum(offset for (source, _), offset in positions.items() if source == SUBSCRIPTIONS)
+        return sum(of_changes(positions).values())
 
 
 @contextmanager
@@ -168,10 +191,10 @@ class Job:
         store = Store(directory)
         positions = dict.fromkeys(world.topics, 0) | dict(committed)
         if not committed:
-            positions |= {at: len(log) for at, log in world.topics.items() if at[0] == SUBSCRIPTIONS}
+            positions |= {at: len(log) for at, log in world.topics.items() if not is_events(at[0])}
         names = world.names
-        lows = {p: 0 for p, _ in world.logs(SUBSCRIPTIONS)}
-        topics = SubscriptionsTopics("", {}, names.sources.tenants, lows, {OWN: ""}, names.query)
+        lows = {p: 0 for p, _, _ in world.change_logs()}
+        topics = SubscriptionsTopics("", {}, world.tenants, lows, dict.fromkeys(world.tenants, ""), names.query)
         restored = restore(empty, store, topics, positions, first_start=not committed)
         self.slots = slots
         without_brokers: Any = slots
@@ -182,6 +205,7 @@ class Job:
             replace(
                 stage.SETTINGS,
                 topics=names.sources.events,
+                tenants=names.sources.tenants,
                 dead_letters=names.dead_letters,
                 rule=DeliveryRule(names.delivery_topic("")),
             ),
@@ -189,7 +213,7 @@ class Job:
             without_brokers,
             outputs,
             world.names,
-            subscription_quota=SubscriptionQuota(world.quota),
+            subscription_quota=SubscriptionQuota(world.quota, world.tenants),
             tasks=TASKS,
             careful=False,
         )
@@ -231,7 +255,7 @@ class Truth:
     def note(self, positions: Mapping[SourcePartition, int]) -> None:
         current: dict[str, tuple[str, Pattern | None, int | None]] = {}
         places: dict[str, tuple[int, int]] = {}
-        upto = of_source(positions, SUBSCRIPTIONS)
+        upto = of_changes(positions)
         before: Mapping[int, int] = {}
         for ends in self.world.batches:
             if any(end > upto.get(p, 0) for p, end in ends.items()):
@@ -258,16 +282,23 @@ class Truth:
         """The last word of a batch on each id: of the last ones of the partitions, the one that was written last."""
         refused = self.world.refused() if self.world.quota else set()
         words: dict[str, dict[int, tuple[int, int, Change, Any]]] = {}
-        for p, log in self.world.logs(SUBSCRIPTIONS):
+        for p, tenant, log in self.world.change_logs():
             for row in log[before.get(p, 0) : ends.get(p, 0)]:
                 if (p, row["offset"]) in refused:
                     continue
                 try:
-                    read = read_change(row["key"], row["value"])
+                    read = read_change(row["key"], row["value"], tenant)
                 except Refused:
                     continue
                 document = row["value"] and json.loads(row["value"])
-                words.setdefault(read.subscription.id, {})[p] = row["timestamp"], row["offset"], read, document
+                if document:
+                    document["pattern"] = tenant.narrowed(document["pattern"])
+                words.setdefault(tenant.qualified(read.subscription.id), {})[p] = (
+                    row["timestamp"],
+                    row["offset"],
+                    read,
+                    document,
+                )
         last = {}
         for id, by_partition in words.items():
             p = max(by_partition, key=lambda p: (by_partition[p][0], p))
@@ -305,7 +336,7 @@ def check(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[in
     last: dict[tuple[str, int], int] = {}  # event of a partition in a topic
     for record in world.written():
         headers = stage.headers_of(record)
-        if record.topic == names.statuses:
+        if record.topic in world.status_topics:
             continue
         if record.topic == names.dead_letters:
             at = int(headers["sluice_origin_partition"]), int(headers["sluice_origin_offset"])
@@ -346,24 +377,26 @@ def check_statuses(world: World, truth: Truth, began: Mapping[SourcePartition, M
     that agree, and so has each that is refused."""
     answered: dict[tuple[int, int], list[str]] = {}
     for record in world.written():
-        if record.topic != world.names.statuses:
+        if (tenant := world.status_topics.get(record.topic)) is None:
             continue
         status = json.loads(record.value or b"")
-        at = status["change"]["partition"], status["change"]["offset"]
-        answered.setdefault(at, []).append(status["status"])
-        assert status["version"] == sum(status["read_up_to"].values())
-        assert at[1] < status["read_up_to"][str(at[0])]
+        place = status["change"]
+        answered.setdefault(_place(place, tenant), []).append(status["status"])
+        others = len(world.tenants) > 1
+        assert others or status["version"] == sum(status["read_up_to"].values())
+        assert place["offset"] < status["read_up_to"][str(place["partition"])]
         if status["version"] in truth.places:
-            _check_place(status, truth.places[status["version"]])
+            _check_place(status, tenant, truth.places[status["version"]])
         for (source, partition), versions in began.items():
             for offset, version in versions.items() if source == EVENTS else ():
                 begins = status["in_force_from"].get(str(partition), 0)
                 assert (offset >= begins) is (version >= status["version"])
     last = _adopted(world)
-    for partition, log in world.logs(SUBSCRIPTIONS):
-        for row in log[: world.committed.get((SUBSCRIPTIONS, partition), 0)]:
+    committed = of_changes(world.committed)
+    for partition, tenant, log in world.change_logs():
+        for row in log[: committed.get(partition, 0)]:
             try:
-                read = read_change(row["key"], row["value"])
+                read = read_change(row["key"], row["value"], tenant)
                 kind = "withdrawn" if read.conjunctions is None else "paused" if read.paused else "accepted"
             except Refused:
                 kind = "refused"
@@ -378,9 +411,13 @@ def check_statuses(world: World, truth: Truth, began: Mapping[SourcePartition, M
         assert not answered
 
 
-def _check_place(status: Mapping[str, Any], places: Mapping[str, tuple[int, int]]) -> None:
+def _place(said: Mapping[str, int], tenant: Tenant) -> tuple[int, int]:
+    return change_partition(tenant.number, said["partition"]), said["offset"]
+
+
+def _check_place(status: Mapping[str, Any], tenant: Tenant, places: Mapping[str, tuple[int, int]]) -> None:
     """Check the document in force by a status, if that is the last status of its batch on an id."""
-    place = places.get(status["id"])
+    place = places.get(tenant.qualified(status["id"]))
     if status["status"] == "refused":
         said = status["in_force"]
     elif "superseded_by" in status:
@@ -389,7 +426,7 @@ def _check_place(status: Mapping[str, Any], places: Mapping[str, tuple[int, int]
         said = status["superseded_by"]
     else:
         said = None if status["status"] == "withdrawn" else status["change"]
-    assert (said and (said["partition"], said["offset"])) == place
+    assert (said and _place(said, tenant)) == place
 
 
 def _adopted(world: World) -> set[tuple[int, int]]:

@@ -15,7 +15,7 @@ import pytest
 from kafka import errors
 from pyspark.errors import PySparkException
 
-from config.model import DeadLetters, Deliveries, Events, Kafka, Query, Settings, Subscriptions
+from config.model import DeadLetters, Deliveries, Events, Kafka, Query, Settings, Subscriptions, TenantSettings
 from matchers.index.snapshot import Snapshot
 from streaming.driver import assembly, attempts
 from streaming.driver import pipeline as pipeline_module
@@ -31,6 +31,7 @@ from streaming.publishing.connection.client import Client
 from streaming.publishing.encode import record_batches
 from streaming.publishing.ownership import Owner
 from streaming.rows import EVENTS, SourcePartition, of_source
+from streaming.source_topics import SourceTopics
 from streaming.state.first_load import Slice
 from streaming.state.restore import Restored
 from streaming.state.store import Store
@@ -97,6 +98,15 @@ class Facts:
     attempt: int = 0
 
 
+ACME = TenantSettings(
+    topic="acme",
+    status_topic="acme.status",
+    subscribers=["alice", "bob"],
+    pattern={"x": [{"numeric": ["<", 3]}]},
+    max_subscriptions=1,
+)
+
+
 class SlotHistory(Ledger):
     """Steps, each of which may come at any time. After each `check` holds, and `finish` runs a job to the end."""
 
@@ -110,6 +120,7 @@ class SlotHistory(Ledger):
         shards: int = 1,
         at_once: int = 200_000,
         piece_bytes: int = 16 << 20,
+        tenant: bool = False,
     ) -> None:
         self.directory = directory
         self.empty = Snapshot(algorithm="scan", most=4, shards=shards)
@@ -117,12 +128,16 @@ class SlotHistory(Ledger):
             query=Query(name="job"),
             kafka=Kafka(client={"compression.type": "none"}),
             events=Events(topic=NAMES.sources.names[EVENTS]),
-            subscriptions=Subscriptions(topic=NAMES.subscriptions, status_topic=NAMES.statuses),
+            subscriptions=Subscriptions(
+                topic=NAMES.subscriptions, status_topic=NAMES.statuses, tenants={"acme": ACME} if tenant else {}
+            ),
             deliveries=Deliveries(prefix="to.", create_topics=create),
             dead_letters=DeadLetters(topic=NAMES.dead_letters),
         )
-        names = replace(NAMES, query="job")
-        super().__init__(names, Brokers(version), patch, 0, create)
+        sources = SourceTopics.of(self.settings)
+        ids = dict.fromkeys(sources.tenants, "")
+        names = replace(NAMES, query="job", sources=sources, subscriptions_ids=ids)
+        super().__init__(names, Brokers(version), patch, ACME.max_subscriptions if tenant else 0, create)
         self.drivers: list[Driver] = []
         self.zombies: list[Actor] = []
         self.ended: list[Driver] = []
@@ -545,7 +560,7 @@ class _Topics:
         self.create = history.broker.create
 
     def counts(self, names: Any) -> dict[str, int]:
-        return {name: len(self._history.began) // 2 for name in names}
+        return {name: sum(source == EVENTS for source, _ in self._history.began) for name in names}
 
     def offsets(self, name: str) -> list[tuple[int, int, int]]:
         world = self._history.world
