@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from matchers.language.parsing import parse
 from offline.documents import Document, Event, Location, Rejection, nearest, read_event
 from offline.files import InputError, content, name_of
 from streaming.documents.instants import at
@@ -43,7 +44,7 @@ def explain_all(documents: Iterable[Document], event: Event, now: datetime) -> E
 
 def verdict(document: Document, event: Event, now: datetime | None = None) -> SubscriptionVerdict:
     """The verdict of one subscription. Without a time, nothing has expired."""
-    return SubscriptionVerdict.of(document.change, document.pattern, event, None if now is None else at(now))
+    return SubscriptionVerdict.of(document.change, parse(document.pattern), event, None if now is None else at(now))
 
 
 def select(documents: Mapping[str, Document], id: str | None, subscriber: str | None) -> list[Document]:

@@ -16,6 +16,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from matchers.language.model import Pattern
+from matchers.language.parsing import parse
+
 if TYPE_CHECKING:
     from config.model import Settings
 
@@ -79,9 +82,9 @@ class Tenant:
                 f"{' and '.join(begins + named)}"
             )
 
-    def narrowed(self, pattern: Any) -> Any:
-        """The pattern, as JSON gives it, that holds where this one and the tenant's do."""
-        return {"$and": [pattern, self.pattern]} if self.pattern else pattern
+    def narrowed(self, pattern: Pattern) -> Pattern:
+        """The pattern that holds where this one and the tenant's do."""
+        return Pattern((*pattern.parts, *parse(self.pattern).parts)) if self.pattern else pattern
 
 
 Tenants = Mapping[int, Tenant]  # by number; the job's own topic is one of them

@@ -11,6 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
+from matchers.language.parsing import parse
 from streaming import tenants
 from streaming.admin import change_acks, pause, start_position
 from streaming.admin.apply_plan import said
@@ -339,7 +340,7 @@ class Client:
         event, now_ms = checked(dict(event)), int(1_000 * time.time())
         chosen = self.subscriptions(subscriber=subscriber) if id is None else [self.subscription(id)]
         return [
-            SubscriptionVerdict.of(one.change, self._tenant.narrowed(one.document["pattern"]), event, now_ms)
+            SubscriptionVerdict.of(one.change, self._tenant.narrowed(parse(one.document["pattern"])), event, now_ms)
             for one in chosen
             if subscriber in (None, one.change.subscription.subscriber)
         ]

@@ -149,7 +149,7 @@ def read_document(key: str | None, document: Any, tenant: Tenant = ANYBODY[OWN])
     if "pattern" not in document:
         raise Refused(id, "pattern is missing; write {} for every event")
     try:
-        conjunctions = lower(parse(tenant.narrowed(document["pattern"])))
+        conjunctions = lower(tenant.narrowed(parse(document["pattern"])))
     except PatternError as error:
         raise Refused(id, str(error)) from None
     subscription = Subscription(id, subscriber, _expiry(id, document.get("expires_at")))

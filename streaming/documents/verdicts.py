@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matchers.language.explanation import Line, as_data, explain
-from matchers.language.parsing import parse
+from matchers.language.model import Pattern
 from streaming.documents.subscriptions import Change
 from streaming.text_format import plain
 
@@ -21,9 +21,11 @@ class SubscriptionVerdict:
     idle: str  # why it does not count, whatever the lines say; else ""
 
     @classmethod
-    def of(cls, change: Change, pattern: Any, event: dict[str, Any], now_ms: int | None = None) -> SubscriptionVerdict:
+    def of(
+        cls, change: Change, pattern: Pattern, event: dict[str, Any], now_ms: int | None = None
+    ) -> SubscriptionVerdict:
         """The verdict on an event. Without a time, nothing has expired."""
-        return cls(change, explain(parse(pattern), event), change.idle(now_ms))
+        return cls(change, explain(pattern, event), change.idle(now_ms))
 
     @property
     def id(self) -> str:

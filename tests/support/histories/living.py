@@ -264,7 +264,7 @@ class Truth:
                 current.pop(id, None)
                 places.pop(id, None)
                 if read.conjunctions is not None:
-                    pattern = None if read.paused else parse(document["pattern"])
+                    pattern = None if read.paused else document["pattern"]
                     current[id] = read.subscription.subscriber, pattern, read.subscription.expires_at_ms
                     places[id] = at
             before = ends
@@ -292,7 +292,7 @@ class Truth:
                     continue
                 document = row["value"] and json.loads(row["value"])
                 if document:
-                    document["pattern"] = tenant.narrowed(document["pattern"])
+                    document["pattern"] = tenant.narrowed(parse(document["pattern"]))
                 words.setdefault(tenant.qualified(read.subscription.id), {})[p] = (
                     row["timestamp"],
                     row["offset"],
