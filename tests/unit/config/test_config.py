@@ -278,3 +278,58 @@ def test_several_topics_of_events_take_the_place_of_one(tmp_path: Path, monkeypa
 def test_topics_of_events_that_contradict_other_settings_are_refused(flags: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         load(flags=flags)
+
+
+TENANTS = "[subscriptions.tenants]\n"
+ACME = 'acme = { topic = "acme", status_topic = "acme.status", prefix = "acme-", subscribers = ["bob"] }\n'
+
+
+def test_a_tenant_is_a_topic_with_bounds(tmp_path: Path) -> None:
+    file = write(
+        tmp_path, TENANTS + ACME.replace(" }", ', pattern = { x = [{ exists = true }], "$or" = [{ y = [1] }] } }')
+    )
+    (acme,) = load(file).subscriptions.tenants.values()
+    assert acme.pattern == {"x": [{"exists": True}], "$or": [{"y": [1]}]}
+    assert (acme.prefix, acme.subscribers, acme.max_subscriptions) == ("acme-", ["bob"], 0)
+
+
+@pytest.mark.parametrize(
+    ("other", "problem"),
+    [
+        (
+            'topic = "zoo", status_topic = "zoo.status"',
+            "subscriptions.tenants.zoo: has no subscribers; give",
+        ),
+        ('topic = "zoo", prefix = "zoo-"', "status_topic"),
+        ('topic = "zoo", status_topic = "zoo", prefix = "zoo-"', "is the topic of subscriptions.tenants.zoo.topic too"),
+        ('topic = "acme", status_topic = "z", prefix = "zoo-"', "is the topic of subscriptions.tenants.acme.topic too"),
+        ('topic = "deliveries.z", status_topic = "z", prefix = "zoo-"', "begins with deliveries.prefix"),
+        (
+            'topic = "zoo", status_topic = "z", prefix = "acme-z"',
+            "its subscribers 'acme-z*' meet 'acme-*' of",
+        ),
+        ('topic = "zoo", status_topic = "z", prefix = "a"', "its subscribers 'a*' meet 'acme-*' of the tenant 'acme'"),
+        ('topic = "zoo", status_topic = "z", prefix = "b"', "its subscribers 'b*' meet 'bob' of"),
+        (
+            'topic = "zoo", status_topic = "z", subscribers = ["zoo", "acme-7"]',
+            "its subscribers 'acme-7' meet 'acme-*'",
+        ),
+        (
+            'topic = "zoo", status_topic = "z", subscribers = ["bob"]',
+            "its subscribers 'bob' meet 'bob' of",
+        ),
+        ('topic = "zoo", status_topic = "z", prefix = "no/thing"', "subscriptions.tenants.zoo.prefix"),
+        ('topic = "zoo", status_topic = "z", prefix = "zoo-", patterns = {}', "subscriptions.tenants.zoo.patterns"),
+        ('topic = "zoo", status_topic = "z", prefix = "zoo-", max_subscriptions = -1', "max_subscriptions"),
+    ],
+)
+def test_a_tenant_that_clashes_is_an_error_that_names_both(other: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(write(tmp_path, f"{TENANTS}{ACME}zoo = {{ {other} }}\n"))
+    assert problem in str(error.value)
+
+
+@pytest.mark.parametrize("other", ['subscribers = ["acme", "bobby"]', 'prefix = "bo", subscribers = []'])
+def test_tenants_whose_subscribers_are_apart_are_taken(other: str, tmp_path: Path) -> None:
+    acme = ACME.replace('"bob"', '"b"')
+    load(write(tmp_path, f'{TENANTS}{acme}zoo = {{ topic = "zoo", status_topic = "z", {other} }}\n'))

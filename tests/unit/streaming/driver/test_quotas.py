@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,12 @@ from streaming.documents import records
 from streaming.documents.records import Record
 from streaming.driver.limits.quotas import SubscriptionQuota
 from streaming.driver.pipeline import Pipeline
+from streaming.rows import SUBSCRIPTIONS
+from streaming.source_topics import SourceTopics
 from streaming.state.compaction import Compactor
 from streaming.state.state import registered
 from streaming.state.store import Store
+from streaming.tenants import OWN, Tenant
 from tests.support.doubles.stage import ALICE, BOB, AtOnce, ListSink, change, delivered, event, pipeline, step
 
 pytestmark = pytest.mark.kernels
@@ -157,6 +162,34 @@ def test_what_is_there_at_the_start_counts_even_if_it_is_more_than_may_be() -> N
     p.subscription_quota.begin(p.state.snapshot)
     assert statuses(batches(p, [[("s1", None), ("new", ALICE)]])) == ["withdrawn", "refused"]
     assert statuses(batches(p, [[("s2", None), ("new", ALICE)]])) == ["withdrawn", "accepted"]
+
+
+def test_a_tenant_has_as_many_subscriptions_as_it_may_whoever_gets_them() -> None:
+    acme = Tenant("acme.subs", "acme.status", "acme", prefix="a", subscribers=frozenset({"bob"}), max_subscriptions=2)
+    known = {OWN: Tenant("subs"), acme.number: acme}
+    p = pipeline(ListSink())
+    sources = SourceTopics("subs", ["events"], tenants=known)
+    p.names, p.settings = replace(p.names, sources=sources), replace(p.settings, tenants=known)
+    p.subscription_quota = SubscriptionQuota(0, known)
+    p.subscription_quota.begin(p.state.snapshot)
+
+    def said(*changes: tuple[str, Any]) -> list[str]:
+        rows = [
+            change(next(offsets), id, document) | {"source": SUBSCRIPTIONS + acme.number} for id, document in changes
+        ]
+        return [json.loads(r.value or b"")["status"] for r in step(p, *rows) if r.topic == "acme.status"]
+
+    offsets = count()
+    assert (
+        statuses(batches(p, [[(f"s{i}", ALICE) for i in range(4)]])) == ["accepted"] * 4
+    )  # the job's own do not count
+    assert said(("a", ALICE), ("b", BOB)) == ["accepted"] * 2
+    assert said(("c", ALICE), ("b", ALICE)) == ["refused", "accepted"]
+    again = SubscriptionQuota(0, known)
+    again.begin(p.state.snapshot)
+    assert +again._of_tenant == +p.subscription_quota._of_tenant == {"": 4, "acme": 2}
+    assert said(("b", None), ("c", ALICE)) == ["withdrawn", "accepted"]
+    assert registered(p.state.snapshot, ["a", "s0", "acme/a", "acme/b", "acme/c"]).keys() == {"s0", "acme/a", "acme/c"}
 
 
 def test_without_a_quota_any_number_is_taken() -> None:
