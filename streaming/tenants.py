@@ -83,8 +83,8 @@ class Tenant:
             )
 
     def narrowed(self, pattern: Pattern) -> Pattern:
-        """The pattern with the tenant's in it. What it matches, the tenant's matches too; in an array one element has to
-        meet what both say of it, as in any pattern."""
+        """The pattern with the tenant's in it. What it matches, the tenant's matches too; in an array one element
+        has to meet what both say of it, as in any pattern."""
         return Pattern((*pattern.parts, *parse(self.pattern).parts)) if self.pattern else pattern
 
 

@@ -15,13 +15,14 @@ from matchers.index.snapshot import Snapshot
 from streaming.index import parts
 from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, AcceptedChange, unpacked
 from streaming.state.state import State
+from streaming.tenants import MOST_PARTITIONS
 from streaming.worker.settings import TaskSettings
 
 FEW_EVENTS = 64  # algorithms may have other kernels for few
 MANY_SUBSCRIPTIONS = 2_400  # for which an algorithm that chooses has to choose
 LIST_VALUES = 40  # there are kernels for long ones
 Kind = Literal["alike", "sparse", "listed", "repeated"]  # of subscriptions
-NOWHERE = 1 << 20  # a partition that no topic has
+NOWHERE = MOST_PARTITIONS - 1  # a partition that hardly a topic has
 
 
 @dataclass(frozen=True)
