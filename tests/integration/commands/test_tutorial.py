@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -44,7 +45,7 @@ class Shell:
         said = [line.replace("9092", str(self.port)) for line in step.said]
         step = Step(self._command(step.command), step.remark, said)
         if exported := re.fullmatch(r"export (\w+)=(\S+)", step.command):
-            self.exported[exported[1]] = exported[2]
+            (self.exported[exported[1]],) = shlex.split(exported[2])
             return
         if re.match(r"make |source |rm -rf checkpoint$", step.command):
             return  # done already, or done by the end of the test; that make knows it is another test's
