@@ -11,7 +11,9 @@ import orjson
 
 from matchers.errors import MatchingError
 from matchers.index.snapshot import Snapshot
+from matchers.language.model import Pattern
 from matchers.language.nesting import TOO_DEEP, is_too_deep
+from matchers.language.parsing import parse
 from streaming.codecs import Undecodable, decode_event
 from streaming.console import search
 from streaming.console.dead_letters import LastLetters, last_letters
@@ -23,6 +25,7 @@ from streaming.documents.verdicts import SubscriptionVerdict
 from streaming.errors import JobError
 from streaming.kafka import single_records
 from streaming.kafka.clients import Cluster
+from streaming.tenants import Tenants, topic_partition
 
 SHOWN = 50  # subscriptions or subscribers
 SHOWN_MATCHES = 100
@@ -60,6 +63,7 @@ class StoredDocument(NamedTuple):
 
     text: bytes = b""
     change: Change | None = None
+    pattern: Pattern | None = None  # with that of the tenant
     problem: str = ""
 
 
@@ -83,7 +87,7 @@ class Console:
     calls its methods. They raise JobError."""
 
     cluster: Cluster
-    subscriptions_topic: str
+    tenants: Tenants
     dead_letters_topic: str
     max_per_event: int
     snapshot: Callable[[], Snapshot | None]
@@ -133,23 +137,30 @@ class Console:
         if found is None:
             return None, "no subscription in force has this id"
         document = self._document(found)
-        if document.change is None:
+        if document.change is None or document.pattern is None:
             return None, document.problem
-        return SubscriptionVerdict.of(document.change, orjson.loads(document.text)["pattern"], event, now_ms), ""
+        return SubscriptionVerdict.of(document.change, document.pattern, event, now_ms), ""
+
+    def place(self, found: FoundSubscription) -> str:
+        """The topic of its document, with the partition and the offset there."""
+        tenant, partition = topic_partition(found.partition, self.tenants)
+        return f"{tenant.topic} {partition}:{found.offset}"
 
     def _document(self, found: FoundSubscription) -> StoredDocument:
         """The document of a subscription, from the topic."""
-        topic, at = self.subscriptions_topic, (found.partition, found.offset)
+        tenant, partition = topic_partition(found.partition, self.tenants)
+        topic, at = tenant.topic, (partition, found.offset)
         try:
             message = single_records.record_at(self.cluster, topic, *at, TIMEOUT_S)
             if message is None:
                 return StoredDocument(problem=f"{topic} does not have its record {at[0]}:{at[1]} any more")
-            change = read_change(message.key(), message.value())
+            change = read_change(message.key(), message.value(), tenant)
         except (JobError, Refused) as error:
             return StoredDocument(problem=str(error))
-        if change.conjunctions is None or change.subscription.id != found.id:
+        if change.conjunctions is None or tenant.qualified(change.subscription.id) != found.id:
             return StoredDocument(problem=f"{topic} has another record at {at[0]}:{at[1]}: it was created anew")
-        return StoredDocument(message.value() or b"", change)
+        text = message.value() or b""
+        return StoredDocument(text, change, tenant.narrowed(parse(orjson.loads(text)["pattern"])))
 
     def _state(self) -> Snapshot:
         if (snapshot := self.snapshot()) is None:

@@ -387,7 +387,7 @@ def monitored(
 def _console(settings: Settings, monitor: Monitor) -> Console:
     return Console(
         cluster=Cluster.of(settings),
-        subscriptions_topic=settings.subscriptions.topic,
+        tenants=tenants.of(settings),
         dead_letters_topic=settings.dead_letters.topic,
         max_per_event=settings.matching.max_per_event,
         snapshot=lambda: monitor.snapshot,

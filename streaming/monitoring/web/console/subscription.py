@@ -31,7 +31,7 @@ def answer(console: Console, fields: Fields) -> ConsoleAnswer:
         ("status", found.status(details.now_ms)),
         ("subscriber", to("/subscriptions", found.subscriber, subscriber=found.subscriber)),
         ("expires", "-" if found.expires_at_ms is None else when(found.expires_at_ms)),
-        ("document", f"{console.subscriptions_topic} {found.partition}:{found.offset}"),
+        ("document", console.place(found)),
     ]
     return framed(
         f"Subscription {quoted(id)}",

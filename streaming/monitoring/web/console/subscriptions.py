@@ -41,7 +41,7 @@ def answer(console: Console, fields: Fields) -> ConsoleAnswer:
                 id="search",
             ),
         ),
-        section(_title(listed, subscriber), *_result(listed, part_of_id), class_="rows"),
+        section(_title(listed, subscriber), *_result(console, listed, part_of_id), class_="rows"),
     )
 
 
@@ -52,7 +52,7 @@ def _title(listed: SubscriptionList, subscriber: str) -> str:
     return f"{number(listed.of_subscriber)} of {registered} are those of {quoted(subscriber)}"
 
 
-def _result(listed: SubscriptionList, part_of_id: str) -> Iterator[Content]:
+def _result(console: Console, listed: SubscriptionList, part_of_id: str) -> Iterator[Content]:
     if not listed.found:
         yield note(f"none has an id that contains {quoted(part_of_id)}" if part_of_id else "none")
         return
@@ -63,7 +63,7 @@ def _result(listed: SubscriptionList, part_of_id: str) -> Iterator[Content]:
             to(PATH, subscription.subscriber, subscriber=subscription.subscriber),
             subscription.status(listed.now_ms),
             "-" if subscription.expires_at_ms is None else when(subscription.expires_at_ms),
-            f"{subscription.partition}:{subscription.offset}",
+            console.place(subscription),
             *(() if metrics is None else _metrics(metrics.get(subscription.id))),
         )
         for subscription in listed.found

@@ -21,6 +21,7 @@ from streaming.admin.dead_letters import DeadLetterPosition, StoredDeadLetter
 from streaming.console import console as answers
 from streaming.console.console import Console
 from streaming.console.dead_letters import LastLetters
+from streaming.console.search import FoundSubscription
 from streaming.documents.records import Origin
 from streaming.documents.subscriber_metrics import LookedUp, SubscriptionMetrics
 from streaming.kafka.clients import Cluster
@@ -29,6 +30,7 @@ from streaming.monitoring.web.access import Access
 from streaming.monitoring.web.console.pages import ANSWERS
 from streaming.monitoring.web.elements import PAGES, POLICY
 from streaming.monitoring.web.server import Server
+from streaming.tenants import OWN, Tenant, change_partition
 from streaming.worker.compiling import compile_changes
 from tests.support.doubles.stage import changes
 from tests.support.patience import PATIENCE_S
@@ -36,6 +38,8 @@ from tests.unit.streaming.monitoring.test_monitoring import ANN, HOSTILE, Tags, 
 from tests.unit.streaming.monitoring.test_server import ask
 
 NOWHERE = Cluster("127.0.0.1:1", {})
+ACME = Tenant("acme.subs", "acme.status", "acme", prefix="acme-")
+TENANTS = {OWN: Tenant("subs"), ACME.number: ACME}
 TOKEN = "0123456789abcdef"
 NASTY = [
     "<script>alert(1)</script>",
@@ -58,7 +62,7 @@ def snapshot_of(*documents: tuple[bytes, bytes]) -> Snapshot:
 
 
 def console_of(snapshot: Callable[[], Snapshot | None], **more: Any) -> Console:
-    return Console(NOWHERE, "subs", "dead", 0, snapshot, **more)
+    return Console(NOWHERE, TENANTS, "dead", 0, snapshot, **more)
 
 
 def served(console: Console | None, token: str = "", host: str = "127.0.0.1") -> Server:
@@ -93,9 +97,9 @@ def some() -> Iterator[Server]:
 def test_subscriptions_are_found_by_id_and_by_subscriber(some: Server) -> None:
     _, found = shown(some, "/subscriptions", q="s")
     assert "3 subscriptions" in found.text
-    assert "s1annin force-0:012,345-s2annpaused-0:10-" in found.text
+    assert "s1annin force-subs 0:012,345-s2annpaused-subs 0:10-" in found.text
     _, found = shown(some, "/subscriptions", subscriber="bob")
-    assert "otherbobin force-0:20-" in found.text
+    assert "otherbobin force-subs 0:20-" in found.text
     assert "1 of 3 subscriptions are those of “bob”" in found.text
     assert "none has an id that contains “zz”" in shown(some, "/subscriptions", q="zz")[1].text
 
@@ -155,7 +159,7 @@ def test_what_is_no_event_is_rejected_with_the_reason(some: Server, event: str, 
 
 def test_more_matches_than_the_job_delivers_are_said() -> None:
     snapshot = snapshot_of(*(document(f"s{i}") for i in range(150)))
-    with served(Console(NOWHERE, "subs", "dead", 149, lambda: snapshot)) as found:
+    with served(Console(NOWHERE, TENANTS, "dead", 149, lambda: snapshot)) as found:
         text = shown(found, "/match", event='{"x": 1}')[1].text
         assert "150 subscriptions match it now" in text
         assert "100 are shown" in text
@@ -424,3 +428,8 @@ def test_nothing_is_left_of_pages_that_are_made_while_the_job_ends() -> None:
     assert not slow.begun.acquire(blocking=False)  # the other was not begun
     while threading.active_count() > before:
         pass
+
+
+def test_the_document_of_a_tenants_subscription_lies_in_its_topic() -> None:
+    found = FoundSubscription("acme/s1", "acme-1", False, None, change_partition(ACME.number, 3), 7)
+    assert console_of(lambda: None).place(found) == "acme.subs 3:7"
