@@ -5,12 +5,13 @@ written: a tenant subscribes for its own subscribers only, and its pattern narro
 job itself is the one without a tenant; there anybody is subscribed.
 
 The changes of all topics have one order, by partition and offset. So each topic has a number, and a partition of
-changes is a number with its topic's in it. It follows from the tenant's name: tenants may be added, left out and listed
-in another order, and the saved state keeps its meaning.
+changes is a number with its topic's in it. It follows from the tenant's name, so that it means the same whichever other
+tenants there are. If their bounds have changed, a start builds the state from the topics, and checks all of it anew.
 """
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -122,6 +123,15 @@ def of(settings: Settings) -> dict[int, Tenant]:
     ]
     job = Tenant(own.topic, own.status_topic, others=frozenset(own.tenants))
     return {tenant.number: tenant for tenant in (job, *tenants)}
+
+
+def checksum(settings: Settings) -> int:
+    """A number that changes with what any tenant may subscribe; 0 without tenants."""
+    bounds = {
+        name: tenant.model_dump(include={"topic", "prefix", "subscribers", "pattern"})
+        for name, tenant in sorted(settings.subscriptions.tenants.items())
+    }
+    return zlib.crc32(json.dumps(bounds).encode()) if bounds else 0
 
 
 def own(settings: Settings) -> Tenant:

@@ -122,7 +122,8 @@ def opened(settings: Settings, dry: bool = False) -> Iterator[Redrive]:
     cluster = Cluster.of(settings)
     topics = cluster.topics()
     settings = resolved(settings, topics.partitions)
-    there = topics.required((*settings.events.names, *_of_changes(settings), settings.dead_letters.topic))
+    of_changes = [tenant.topic for tenant in tenants.of(settings).values()]
+    there = topics.required((*settings.events.names, *of_changes, settings.dead_letters.topic))
     ready = outputs(settings, topics)
     if dry:
         yield Redrive(settings, cluster, there, _unless_made(settings, ready), ready.partitions, lambda sent: None)
@@ -216,8 +217,8 @@ class Redrive:
             return self._event(letter, letter.origin)
         if letter.reason != REFUSED_SUBSCRIPTION:
             return self._delivery(letter, letter.origin)
-        topic = letter.origin.topic
-        if topic not in _of_changes(self.settings):
+        topic = self._topic_of_change(letter.origin)
+        if topic not in self.partitions:
             return RedriveOutcome(place, NOT_READ, f"{topic} is no topic of subscriptions of this job")
         if place in superseded:
             return RedriveOutcome(place, SUPERSEDED, f"{topic} has a later record of its key")
@@ -270,13 +271,11 @@ class Redrive:
             if letter.reason != REFUSED_SUBSCRIPTION or letter.origin is None or letter.value_left_out:
                 continue
             if id := id_of(letter.key, letter.value):
-                refused.setdefault((letter.origin.topic, id), []).append((letter.place, letter.origin))
-        if not refused:
-            return set()
-        oldest_ms = min(origin.timestamp_ms for letters in refused.values() for _, origin in letters)
-        topics = sorted({topic for topic, _ in refused} & set(_of_changes(self.settings)))
+                refused.setdefault((self._topic_of_change(letter.origin), id), []).append((letter.place, letter.origin))
+        topics = sorted({topic for topic, _ in refused if topic in self.partitions})
         if not topics:
             return set()
+        oldest_ms = min(origin.timestamp_ms for letters in refused.values() for _, origin in letters)
         with closing(Consumer(self.cluster.client(group_id="unused"))) as consumer:
             every = [(topic, partition) for topic in topics for partition in range(self.partitions[topic])]
             starts = times.first_since(consumer, every, max(0, oldest_ms))
@@ -286,6 +285,11 @@ class Redrive:
                 letters_of_id = refused.get((message.topic() or "", id), ())
                 superseded |= {place for place, origin in letters_of_id if _is_later(message, origin)}
         return superseded
+
+    def _topic_of_change(self, origin: Origin) -> str:
+        """The topic of subscriptions where a change came from; where there is one, that may have had another name."""
+        subscriptions = self.settings.subscriptions
+        return origin.topic if subscriptions.tenants else subscriptions.topic
 
     def _redriven(self) -> set[DeadLetterPosition]:
         return redriven_places(self.cluster, self.settings.dead_letters.topic)
@@ -304,10 +308,6 @@ def _is_later(message: Message, origin: Origin) -> bool:
     if partition == origin.partition:
         return offset > origin.offset
     return message.timestamp()[1] > origin.timestamp_ms
-
-
-def _of_changes(settings: Settings) -> list[str]:
-    return [tenant.topic for tenant in tenants.of(settings).values()]
 
 
 def _where(origin: Origin) -> str:

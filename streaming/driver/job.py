@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from matchers.errors import MatchingError
 from matchers.registry import need_papers
+from streaming import tenants
 from streaming.driver import assembly, session, sources, warm_up
 from streaming.driver.batches import SparkBatches
 from streaming.driver.isolation import WorkersLost, workers_lost
@@ -139,15 +140,16 @@ class JobRun:
         function that waits for the result."""
         location = self.settings.query.checkpoint
         directory = checkpoint.state(location, self.scratch)
+        bounds = tenants.checksum(self.settings)
 
         def from_remote(spark: SparkSession) -> tuple[Store, T]:
-            store = Store(directory, remote.opened(spark, location, self.settings.query.name, directory))
+            store = Store(directory, remote.opened(spark, location, self.settings.query.name, directory), bounds)
             return store, restore(store)
 
         if not checkpoint.is_local(location):
             yield from_remote
             return
-        store = Store(directory)
+        store = Store(directory, bounds=bounds)
         with ThreadPoolExecutor(1) as reader:
             reading = reader.submit(restore, store)
             yield lambda spark: (store, reading.result())

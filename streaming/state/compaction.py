@@ -176,6 +176,7 @@ class Compactor:
             parts=names,
             removed=snapshot.removed,
             written_at=time.time(),
+            bounds=self._store.bounds,
         )
         self._store.save(manifest)
         with self._lock:

@@ -96,9 +96,7 @@ def restore(
     version = sum(ends.values())
     # An unfinished first start has left statuses; none of the changes in them was ever in force.
     follows = (lambda query: query != topics.query) if first_start else (lambda query: query == topics.query)
-    # Of a tenant who was left out for a while no refusal is saved.
-    is_known = saved is not None and all(p in manifest.positions for p in ranges)
-    decisions = _decisions(topics, follows) if ranges and not is_known else Decisions()
+    decisions = _decisions(topics, follows) if saved is None and ranges else Decisions()
     paths = _load(topics, ranges, store, decisions) if ranges else []
     slices = [packing.read(path, Slice) for path in paths]
     last = words(slices, decisions)
@@ -146,7 +144,7 @@ def _decisions(topics: SubscriptionsTopics, follows: Callable[[str], bool]) -> D
 
 def _warn_of_lost(decisions: Decisions, last: LastWords[tuple[int, int]], ends: Mapping[int, int]) -> None:
     """Log subscriptions that compaction has removed: it keeps the newest record of an id in a partition, and if that
-    was refused, removes the document before it, which is in force."""
+    was refused, removes the document before it, which is in force. And those that other settings of a tenant refuse."""
     lost = [
         id.decode(errors="replace")
         for id, decision in decisions
@@ -155,7 +153,8 @@ def _warn_of_lost(decisions: Decisions, last: LastWords[tuple[int, int]], ends: 
     if lost:
         fields = {"subscriptions": len(lost), "ids": lost[:NAMED_IDS]}
         log.warning(
-            "subscriptions that were in force are not in their topic any more: a refused change took the place of each",
+            "subscriptions that were in force are not any more: a refused change took the place of each in the topic, "
+            "or its tenant may not have it now",
             **fields,
         )
 

@@ -45,6 +45,7 @@ class Manifest:
     parts: tuple[str, ...]  # names of files
     removed: tuple[Int32, ...]
     written_at: float  # epoch s
+    bounds: int = 0  # `tenants.checksum`: the bounds by which its subscriptions were checked
 
 
 class Store:
@@ -53,7 +54,9 @@ class Store:
     fails.
     """
 
-    def __init__(self, directory: Path, copy: Copy | None = None) -> None:
+    def __init__(self, directory: Path, copy: Copy | None = None, bounds: int = 0) -> None:
+        """A manifest of other `bounds` is not loaded."""
+        self.bounds = bounds
         self.directory = directory
         self.copy = copy
         self._file = directory / "refused"
@@ -96,7 +99,7 @@ class Store:
         for path in self._manifests():
             try:
                 manifest = packing.read(path, Manifest, check=True)
-                if reason := _unfit(manifest, snapshot, committed, time.time() if now is None else now):
+                if reason := self._unfit(manifest, snapshot, committed, time.time() if now is None else now):
                     log.warning("saved state not used", file=path.name, reason=reason)
                     continue
                 parts = {packing.read(self.directory / n, Part, check=True): self.directory / n for n in manifest.parts}
@@ -104,6 +107,17 @@ class Store:
                 log.warning("saved state not used", file=path.name, reason=str(error))
                 continue
             return snapshot.of(list(zip(parts, manifest.removed, strict=True)), manifest.version), parts, manifest
+        return None
+
+    def _unfit(self, manifest: Manifest, snapshot: Snapshot, committed: Mapping[int, int], now: float) -> str | None:
+        if manifest.shards != snapshot.shards:
+            return f"it is for matching.shards = {manifest.shards}"
+        if manifest.bounds != self.bounds:
+            return "subscriptions.tenants has changed"
+        if any(offset > committed.get(partition, 0) for partition, offset in manifest.positions.items()):
+            return "it is ahead of what was committed"
+        if now - manifest.written_at > DAY_MS / 1000:
+            return "it is more than a day old"
         return None
 
     def refuse(self, changes: Iterable[Place]) -> None:
@@ -175,15 +189,3 @@ class Store:
         """The files that manifests name and that are there."""
         named = {self.directory / name for _, manifest in self._whole() for name in manifest.parts}
         return {path for path in named if path.exists()}
-
-
-def _unfit(manifest: Manifest, snapshot: Snapshot, committed: Mapping[int, int], now: float) -> str | None:
-    if manifest.shards != snapshot.shards:
-        return f"it is for matching.shards = {manifest.shards}"
-    if manifest.positions.keys() - committed.keys():
-        return "it has subscriptions of a tenant that is left out"
-    if any(offset > committed.get(partition, 0) for partition, offset in manifest.positions.items()):
-        return "it is ahead of what was committed"
-    if now - manifest.written_at > DAY_MS / 1000:
-        return "it is more than a day old"
-    return None

@@ -132,3 +132,23 @@ def test_decisions_of_tenants_on_one_id_are_apart() -> None:
         refused = RefusedChanges.of(at, set(), decisions, tenants.of(SETTINGS))
         there = {o for o in range(10) if Record("s1", {}, 1, o) not in refused}
         assert there == {offset, 8, 9}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"prefix": "acm"}, {"subscribers": []}, {"pattern": {"x": [2]}}, {"topic": "other"}],
+    ids=["prefix", "subscribers", "pattern", "topic"],
+)
+def test_the_checksum_changes_with_what_may_be_subscribed(other: dict[str, object]) -> None:
+    def checksum(**of: TenantSettings) -> int:
+        return tenants.checksum(Settings(subscriptions=Subscriptions(tenants=of)))
+
+    before = checksum(acme=ACME, zoo=ZOO)
+    assert (
+        before
+        == checksum(zoo=ZOO, acme=ACME)
+        == checksum(zoo=ZOO, acme=ACME.model_copy(update={"max_subscriptions": 1}))
+    )
+    changed = ACME.model_copy(update=other)
+    assert len({before, checksum(acme=changed, zoo=ZOO), checksum(acme=ACME), checksum(zoo=ZOO)}) == 4
+    assert checksum() == 0

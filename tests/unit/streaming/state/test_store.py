@@ -343,3 +343,13 @@ def test_without_what_was_refused_no_version_is_used(
     loaded = store.load(EMPTY, {0: 32})
     assert loaded is not None
     assert loaded[0].version == 32
+
+
+def test_a_version_that_was_checked_by_other_bounds_is_not_loaded(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store(tmp_path, bounds=7)
+    saved(store, grown(EMPTY, 0, version=10), {}, bounds=7)
+    assert Store(tmp_path, bounds=7).load(EMPTY, {0: 30}) is not None
+    assert Store(tmp_path).load(EMPTY, {0: 30}) is None
+    assert fields_of(caplog, "saved state not used")["reason"] == "subscriptions.tenants has changed"
