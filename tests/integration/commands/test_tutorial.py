@@ -18,7 +18,7 @@ from tests.integration.conftest import HOME
 from tests.support.documents import Step, pattern, steps
 from tests.support.patience import PATIENCE_S
 
-READ = ("consume", "dlq list", "dlq show")  # may be asked again: the job needs a moment
+READ = ("consume", "dlq list", "dlq show", "subscribers")  # may be asked again: the job needs a moment
 
 
 def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
