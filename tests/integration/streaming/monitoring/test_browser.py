@@ -12,6 +12,7 @@ from streaming.console import console as answers
 from streaming.console.console import Console
 from streaming.kafka.clients import Cluster
 from streaming.monitoring.web.server import Server
+from streaming.tenants import OWN, Tenant
 from tests.support.browser import PROGRAM, Browser, browser
 from tests.unit.streaming.monitoring.test_console import TOKEN, document, snapshot_of
 from tests.unit.streaming.monitoring.test_monitoring import busy
@@ -46,7 +47,7 @@ def state() -> Snapshot:
 @pytest.fixture
 def console(state: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Console:
     monkeypatch.setattr(answers, "TIMEOUT_S", 0.05)
-    return Console(Cluster("127.0.0.1:1", {}), "subs", "dead", 0, lambda: state)
+    return Console(Cluster("127.0.0.1:1", {}), {OWN: Tenant("subs")}, "dead", 0, lambda: state)
 
 
 @pytest.fixture

@@ -224,7 +224,7 @@ class OfLetters(Console):
 
 
 def test_dead_letters_are_shown_with_their_records_and_stay_texts() -> None:
-    with served(OfLetters(NOWHERE, "subs", "dead", 0, lambda: None)) as found:
+    with served(OfLetters(NOWHERE, TENANTS, "dead", 0, lambda: None)) as found:
         body = ask(found, "/dead-letters")[2].decode()
         _, tags = shown(found, "/dead-letters")
     assert "script" not in tags.tags
