@@ -15,22 +15,21 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
 
 from matchers.language.model import Pattern
 from matchers.language.parsing import parse
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from config.model import Settings
 
 SEPARATOR = "/"  # between a tenant and an id of its own, in an id
 PARTITION_BITS = 11
 MOST_PARTITIONS = 1 << PARTITION_BITS  # of a topic of subscriptions, where there are tenants
 OWN = 0  # the number of the job's own topic
-
-
-class NotAllowed(ValueError):
-    """A change that its tenant may not make; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +45,33 @@ class Tenant:
     max_subscriptions: int = 0  # 0: any number
     others: frozenset[str] = frozenset()  # the tenants, whose ids the job's own topic may not use
 
-    @property
+    @cached_property
     def number(self) -> int:
         return number_of(self.name)
 
+    @cached_property
+    def is_bounded(self) -> bool:
+        """Whether there are changes that it may not make."""
+        return bool(self.name or self.others)
+
+    @cached_property
+    def _id_begin(self) -> str:
+        return f"{self.name}{SEPARATOR}" if self.name else ""
+
+    @cached_property
+    def _parsed(self) -> Pattern:
+        return parse(self.pattern or {})
+
     def qualified(self, id: str) -> str:
-        """The id that the job knows a subscription by."""
-        return f"{self.name}{SEPARATOR}{id}" if self.name else id
+        """The subscription's id within the job."""
+        return self._id_begin + id
 
     def qualified_key(self, key: bytes) -> bytes:
-        return b"%b%b%b" % (self.name.encode(), SEPARATOR.encode(), key) if self.name else key
+        return self._id_begin.encode() + key
 
     def unqualified(self, id: str) -> str:
         """The id that the tenant gave."""
-        return id.removeprefix(f"{self.name}{SEPARATOR}") if self.name else id
+        return id.removeprefix(self._id_begin)
 
     def may_use(self, id: str) -> bool:
         owner, separator, _ = id.partition(SEPARATOR)
@@ -70,23 +82,24 @@ class Tenant:
             return True
         return bool(self.prefix) and subscriber.startswith(self.prefix)
 
-    def check(self, id: str, subscriber: str | None = None) -> None:
-        """Check a change, which has a subscriber unless it withdraws. Raises NotAllowed."""
+    def objection(self, id: str, subscriber: str | None = None) -> str:
+        """The reason to refuse a change, or "". It has a subscriber unless it withdraws."""
         if not self.may_use(id):
             owner, _, _ = id.partition(SEPARATOR)
-            raise NotAllowed(f"ids that begin with {owner + SEPARATOR!r} are those of the tenant {owner}; take another")
+            return f"ids that begin with {owner + SEPARATOR!r} are those of the tenant {owner}; take another"
         if subscriber is not None and not self.may_subscribe(subscriber):
             begins = [f"those that begin with {self.prefix!r}"] if self.prefix else []
             named = [", ".join(sorted(self.subscribers))] if self.subscribers else []
-            raise NotAllowed(
+            return (
                 f"the tenant {self.name} may not subscribe for {subscriber!r}; its subscribers are "
                 f"{' and '.join(begins + named)}"
             )
+        return ""
 
     def narrowed(self, pattern: Pattern) -> Pattern:
         """The pattern with the tenant's in it. What it matches, the tenant's matches too; in an array one element
         has to meet what both say of it, as in any pattern."""
-        return Pattern((*pattern.parts, *parse(self.pattern).parts)) if self.pattern else pattern
+        return Pattern((*pattern.parts, *self._parsed.parts)) if self.pattern else pattern
 
 
 Tenants = Mapping[int, Tenant]  # by number; the job's own topic is one of them
@@ -139,9 +152,13 @@ def own(settings: Settings) -> Tenant:
     return next(tenant for tenant in reversed(of(settings).values()) if tenant.topic == settings.subscriptions.topic)
 
 
-def change_partition(number: int, partition: int) -> int:
+@overload
+def change_partition(number: int, partition: int) -> int: ...
+@overload
+def change_partition(number: NDArray[Any], partition: NDArray[Any]) -> NDArray[Any]: ...
+def change_partition(number: Any, partition: Any) -> Any:
     """A partition of changes, by the number of its topic and its own number there."""
-    return number << PARTITION_BITS | partition if number else partition
+    return number << PARTITION_BITS | partition
 
 
 def topic_partition(change_partition: int, tenants: Tenants) -> tuple[Tenant, int]:

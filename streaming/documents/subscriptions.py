@@ -20,7 +20,7 @@ from matchers.errors import known
 from matchers.language.lowering import Conjunction, lower
 from matchers.language.parsing import parse
 from streaming.documents import instants
-from streaming.tenants import ANYBODY, OWN, NotAllowed, Tenant
+from streaming.tenants import ANYBODY, OWN, Tenant
 from streaming.text_format import cut, time_of
 
 MAX_ID_LENGTH = 200
@@ -161,10 +161,8 @@ def read_document(key: str | None, document: Any, tenant: Tenant = ANYBODY[OWN])
 
 def _check(tenant: Tenant, id: str, subscriber: str | None = None) -> None:
     """Raises Refused."""
-    try:
-        tenant.check(id, subscriber)
-    except NotAllowed as why:
-        raise Refused(id, str(why)) from None
+    if objection := tenant.objection(id, subscriber):
+        raise Refused(id, objection)
 
 
 def _expiry(id: str, value: Any) -> int | None:

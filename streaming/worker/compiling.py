@@ -31,7 +31,7 @@ from streaming.documents.subscriptions import (
     read_change,
 )
 from streaming.index.notes import notes
-from streaming.tenants import ANYBODY, Tenant, Tenants, topic_partition
+from streaming.tenants import ANYBODY, OWN, Tenant, Tenants, topic_partition
 from streaming.worker.buffers import bytes_of
 
 
@@ -44,10 +44,6 @@ class ChangeRecords:
     partition: Int32  # [C] of changes (`tenants`)
     offset: Int64  # [C]
     tenants: Tenants = field(default_factory=lambda: ANYBODY)
-
-    @property
-    def has_tenants(self) -> bool:
-        return self.tenants is not ANYBODY
 
     def tenant(self, row: int) -> Tenant:
         """The tenant through whose topic a record came."""
@@ -148,6 +144,7 @@ def _frequent(changes: ChangeRecords, values: pa.BinaryArray, outcomes: list[Any
 
     Documents that may be invalid are left to `read_change`, which gives the reason.
     """
+    is_bounded = changes.tenants[OWN].is_bounded
     skeletons = Skeletons.of(*bytes_of(values))
     parts = []
     for form, documents in by_shape(skeletons, _form):
@@ -160,7 +157,7 @@ def _frequent(changes: ChangeRecords, values: pa.BinaryArray, outcomes: list[Any
             key = changes.keys[row] or written
             id = _text(key)
             if id and len(id) <= MAX_ID_LENGTH and written in (None, key) and subscriber in valid:
-                if changes.has_tenants:
+                if is_bounded:
                     tenant = changes.tenant(row)
                     if tenant.pattern or not tenant.may_use(id) or not tenant.may_subscribe(subscriber):
                         continue

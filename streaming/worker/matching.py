@@ -35,7 +35,7 @@ from streaming.rows import (
     is_events,
     sorted_by_topic,
 )
-from streaming.tenants import PARTITION_BITS, Tenants
+from streaming.tenants import Tenants, change_partition
 from streaming.worker.compiling import ChangeRecords, CompiledChanges, Outcome, Paused, Withdrawn, compile_changes
 from streaming.worker.counting import DeliveryCounter
 from streaming.worker.epoch import Epoch
@@ -206,7 +206,7 @@ def _with_change_partitions(rows: pa.RecordBatch) -> pa.RecordBatch:
     number = np.asarray(rows["source"]) - SUBSCRIPTIONS
     if not number.any():
         return rows
-    partition = (number << PARTITION_BITS | np.asarray(rows["partition"])).astype(np.int32)
+    partition = change_partition(number, np.asarray(rows["partition"])).astype(np.int32)
     return rows.set_column(rows.schema.get_field_index("partition"), "partition", pa.array(partition))
 
 
