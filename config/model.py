@@ -119,7 +119,7 @@ class Events(Section):
     starting: Literal["earliest", "latest"] = "earliest"
     """The place where a first start begins to read: the oldest event, or the end of the topic."""
     reading: Literal["direct", "source"] = "direct"
-    """Who reads the topics: with "direct" the tasks, with "source" Spark, which takes longer."""
+    """Reader of the topics: the tasks themselves ("direct"), or Spark ("source"), which takes longer."""
     max_per_batch: Annotated[int, Field(gt=0)] = 100_000
     """Most events of a transaction; of a batch, with reading = "source"."""
     max_bytes: Annotated[int, Field(gt=0)] = 1_000_000
@@ -256,7 +256,7 @@ class Monitoring(Section):
     console: bool = True
     """Whether it also answers for the console's pages: subscriptions, matches of an event, dead letters."""
     token: Annotated[str, AfterValidator(_of_a_console)] = ""
-    """What the console's pages ask for, as a password; at least 16 letters, digits and signs. Without one they answer
+    """Password of the console's pages: at least 16 letters, digits and signs. Without one they answer
     on a loopback address only, to everybody."""
     stalled_after_s: Annotated[int, Field(gt=0)] = 300
     """The job is not healthy if nothing was committed for this time while there were records to read and the broker

@@ -117,8 +117,8 @@ class Console:
         return last_letters(self.cluster, self.dead_letters_topic, SHOWN_LETTERS, TIMEOUT_S)
 
     def matches(self, event: str, id: str) -> MatchAnswer:
-        """What an event, a JSON object, matches; with an `id` also why that subscription matches it, or why not. Raises
-        EventRejected."""
+        """Match an event, a JSON object, with all subscriptions; with an `id`, also explain why that one matches it or
+        not. Raises EventRejected."""
         snapshot, now_ms = self._state(), self._now_ms()
         try:
             decoded = decode_event(event.encode("utf-8", "surrogatepass"))

@@ -52,8 +52,8 @@ class Decisions:
 
     `follows` tells which queries' statuses count. Statuses of another topic than the one with `topic_id` are left out,
     since their offsets mean nothing here: a topic that was deleted and created again has another id. Statuses of
-    earlier versions, which do not name the query, are left out too. With a `tenant` ids and partitions are those by
-    which the job knows them.
+    earlier versions, which do not name the query, are left out too. With a `tenant`, ids have its name and partitions
+    its number in them.
     """
 
     def __init__(

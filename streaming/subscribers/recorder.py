@@ -32,7 +32,7 @@ BUSIEST = 10
 
 @dataclass(frozen=True)
 class RecorderLimits:
-    """How much and how often the recorder writes, the subscribers that it shows by name, and whether tasks count by
+    """The limits of the recorder's writing, the subscribers that it shows by name, and whether tasks count by
     subscription."""
 
     records_per_second: int

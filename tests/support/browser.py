@@ -97,7 +97,7 @@ class Browser:
 
     @property
     def complaints(self) -> list[dict[str, Any]]:
-        """What the browser and scripts wrote to the console since the page was opened."""
+        """All that the browser and scripts have written to its console since the page was opened."""
         self.command("Page.getLayoutMetrics")  # what came before it is read then
         return [event["params"] for event in self.events if event.get("method") in COMPLAINTS]
 

@@ -49,7 +49,7 @@ Response = tuple[HTTPStatus, str, bytes]  # its type and its bytes
 
 
 class Asked(NamedTuple):
-    """What of a request the answer depends on."""
+    """The parts of a request that its answer depends on."""
 
     query: str  # behind the path
     accept: str

@@ -37,7 +37,7 @@ def using(sluice: CommandLine, tenants: dict[str, Any]) -> None:
 
 @pytest.fixture
 def clients_of(sluice: CommandLine) -> Iterator[dict[str, Client]]:
-    """Of the job's own topic, "", and of each tenant."""
+    """A client of each tenant, by name; "" is that of the job's own topic."""
     using(sluice, tenants_of(sluice.name))
     settings = but(sluice.settings(), subscriptions={"tenants": tenants_of(sluice.name)})
     sluice("topics", "create")

@@ -57,7 +57,7 @@ def url(console: Console) -> Iterator[str]:
 
 
 def focus(browser: Browser) -> str:
-    """What has the focus: its id, else its text."""
+    """The id of the element with the focus, else its text."""
     return str(browser.value("document.activeElement.id || document.activeElement.textContent"))
 
 
