@@ -42,6 +42,7 @@ COMMANDS = {  # by module, which is imported on demand; each with the first line
     },
     "commands.past_events": {
         "replay": "Match past events against one subscription as it is now and deliver each once, while the job runs.",
+        "catch-up": "Deliver the past events of subscriptions that have a start, up to where live deliveries begin.",
         "backtest": "Try a pattern on past events, by default those of the last hour, before you subscribe.",
     },
     "commands.schema": {

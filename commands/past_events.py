@@ -1,22 +1,28 @@
-"""The commands `replay` and `backtest`: past events, delivered again or matched with a pattern that nobody has yet."""
+"""The commands `replay`, `catch-up` and `backtest`: deliver past events, or only match them with a new pattern."""
 
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from threading import Event
 from typing import Annotated
 
 import orjson
 import typer
 
-from commands.shared.client import client_of
-from commands.shared.flags import Json, with_settings_of_tenant
+from commands.shared.client import client_of, deliver_past
+from commands.shared.flags import Answering, Json, with_settings_of_tenant
 from commands.shared.signals import STOPPED, stop_on_signals
 from commands.shared.terminal import emit, note, progress_of
 from commands.shared.times import moment
 from config import Settings
 from streaming.admin.replay import NAME
+from streaming.client import ChangeRefused, Client, GroupChanged, NoSubscription, NotJoined, Unanswered
 from streaming.documents.subscriptions import parsed
+from streaming.errors import Fenced
+from streaming.text_format import plain
 
+STOPS_WITHIN_S = 5.0  # while it waits for an answer
 app = typer.Typer()
 
 
@@ -58,6 +64,83 @@ def replay(
     if not summary.finished:
         note(f"stopped; `replay {subscription} --name {summary.name}` resumes it")
     raise typer.Exit(0 if summary.finished else STOPPED)
+
+
+@app.command("catch-up")
+@with_settings_of_tenant
+def catch_up(
+    *,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Ids; all subscriptions with a start if left out.", show_default=False)
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for further subscriptions with a start, until Ctrl-C.")
+    ] = False,
+    rate: Annotated[
+        float | None, typer.Option(help="Most past events per second.", min=0.1, show_default=False)
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(help="Most seconds to wait until a subscription is in force, without --follow.", min=0)
+    ] = 60,
+    as_json: Json = False,
+    settings: Settings,
+) -> None:
+    """The start is `from` in the document, or that of `subscribe --from` or `resume --catch-up`. Each past event is
+    delivered once, however often the command is stopped or killed.
+
+    Without ids, a consumer group keeps which subscriptions are done. So --follow may run beside the job all the time,
+    in several processes too. Exit code 1 if the past events of a subscription cannot be delivered.
+    """
+    if ids and follow:
+        raise typer.BadParameter("--follow is for all subscriptions with a start; leave out the ids")
+    stop, answering = stop_on_signals(), Answering(True, timeout, as_json)
+    with client_of(settings) as client:
+        if ids:
+            finished = all(deliver_past(client, id, None, rate, answering, stop) for id in dict.fromkeys(ids))
+            raise typer.Exit(0 if finished else STOPPED)
+        failed = 0
+        with client.starts(follow=follow, stop=stop, skipped=_skip) as starts:
+            for id in starts:
+                try:
+                    finished = _await_and_deliver(client, id, rate, answering, stop, follow)
+                except _OF_ONE as reason:
+                    note(f"{plain(id)}: {reason}")
+                    failed += 1
+                else:
+                    if not finished:
+                        raise typer.Exit(STOPPED)
+                with suppress(GroupChanged):  # another process has the partition, and finds it done
+                    starts.commit()
+            with suppress(GroupChanged):
+                starts.commit()
+    raise typer.Exit(STOPPED if stop.is_set() else 1 if failed else 0)
+
+
+_OF_ONE = (NotJoined, NoSubscription, ChangeRefused, Fenced)  # others may have their past events all the same
+
+
+def _await_and_deliver(
+    client: Client, id: str, rate: float | None, answering: Answering, stop: Event, follow: bool
+) -> bool:
+    """Deliver the past events of a subscription. With `follow`, wait for the job's answer until `stop` is set."""
+    if not follow:
+        return deliver_past(client, id, None, rate, answering, stop)
+    told = False
+    while not stop.is_set():
+        try:
+            return deliver_past(client, id, None, rate, answering._replace(timeout_s=STOPS_WITHIN_S), stop)
+        except Unanswered as unanswered:
+            if not told:
+                note(f"{plain(id)}: {unanswered}")
+            told = True
+    return False
+
+
+def _skip(id: str) -> None:
+    note(
+        f"{plain(id)}: its start was written more than six days ago, and its past events may be delivered already; "
+        f"`catch-up {id}` delivers them"
+    )
 
 
 @app.command()

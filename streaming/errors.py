@@ -23,6 +23,7 @@ JobError
 +-- Unanswered *           admin/change_acks.py
 +-- ChangeRefused          admin/change_acks.py
 +-- NoSubscription         admin/pause.py
++-- NotJoined              admin/start_position.py
 +-- GroupChanged *         client/deliveries.py
 """
 

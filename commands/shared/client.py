@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from threading import Event
 from typing import Any
 
 import orjson
@@ -12,8 +13,8 @@ from commands.shared.flags import Answering
 from commands.shared.signals import stop_on_signals
 from commands.shared.terminal import counted, emit, eprint, note, out, progress_of
 from config import Settings
-from streaming.admin.start_position import Start
 from streaming.client import Client, WrittenChanges
+from streaming.documents.starts import Start
 from streaming.text_format import plain
 
 
@@ -55,22 +56,28 @@ def catch_up(
     """Deliver the past events of subscriptions that were not refused, one after the other. Returns whether all were: a
     signal stops it."""
     stop = stop_on_signals()
-    for id in dict.fromkeys(id for id in ids if id not in refused):
-        with client.catch_up(id, start, timeout_s=answering.timeout_s) as replay:
-            if replay.done == replay.size:
-                note(f"{plain(id)}: no past events are left to deliver; replay {replay.name} is finished")
-            else:
-                note(str(replay))
-            with progress_of(f"of {replay.size:,} offsets", replay.size) as progress:
-                summary = replay.run(stop, rate, progress)
-        if summary.events or not summary.finished:
-            note(str(summary))
-        if answering.as_json:
-            emit(summary, answering.as_json)
-        if not summary.finished:
-            note(f"stopped; the same command goes on, as does `replay {id} --name {summary.name}`")
-            return False
-    return True
+    wanted = dict.fromkeys(id for id in ids if id not in refused)
+    return all(deliver_past(client, id, start, rate, answering, stop) for id in wanted)
+
+
+def deliver_past(
+    client: Client, id: str, start: Start | None, rate: float | None, answering: Answering, stop: Event
+) -> bool:
+    """Deliver the past events of a subscription. Returns whether all were; `stop` ends it. Raises JobError."""
+    with client.catch_up(id, start, timeout_s=answering.timeout_s) as replay:
+        if replay.done == replay.size:
+            note(f"{plain(id)}: no past events are left to deliver; replay {replay.name} is finished")
+        else:
+            note(str(replay))
+        with progress_of(f"of {replay.size:,} offsets", replay.size) as progress:
+            summary = replay.run(stop, rate, progress)
+    if summary.events or not summary.finished:
+        note(str(summary))
+    if answering.as_json:
+        emit(summary, answering.as_json)
+    if not summary.finished:
+        note(f"stopped; the same command goes on, as does `replay {id} --name {summary.name}`")
+    return summary.finished
 
 
 def report_written(count: int, what: str, topic: str, as_json: bool) -> None:

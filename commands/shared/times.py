@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from streaming.admin.start_position import OLDEST, Start
+from streaming.documents.starts import OLDEST, Start
 from streaming.kafka import times
 
 _OFFSETS = re.compile(r"(?:([a-zA-Z0-9._-]+)/)?([0-9]{1,9}):([0-9]{1,18})")  # topic, partition, offset

@@ -1,5 +1,7 @@
 """Pause and resume: set or clear the flag in a subscription's last document.
 
+A start in the document (`from`) is left out: it was that of the document which the new one replaces.
+
 It goes back to the partition it came from, so that compaction removes the old document in time: another client may
 have its own way from keys to partitions.
 """
@@ -35,7 +37,7 @@ def changed(
 
 
 def _flagged(document: Mapping[str, Any], pause: bool) -> dict[str, Any]:
-    others = {key: value for key, value in document.items() if key != "paused"}
+    others = {key: value for key, value in document.items() if key not in ("paused", "from")}
     return {**others, "paused": True} if pause else others
 
 

@@ -28,9 +28,11 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Message
 
 from streaming import tenants
+from streaming.admin.pause import NoSubscription
 from streaming.admin.replay_batch import ReplayMatching
-from streaming.admin.start_position import Start, answered, live_from, offsets_of, start_of, until_live
+from streaming.admin.start_position import NotJoined, answered, live_from, offsets_of, start_of, until_live
 from streaming.admin.subscription_topic import StoredSubscription, decided, last_written
+from streaming.documents.starts import Start
 from streaming.documents.subscriptions import Change, Refused, id_of, read_change
 from streaming.errors import Fenced, JobError, Unsettled
 from streaming.kafka import clients, times
@@ -106,7 +108,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
     def spans(consumer: Consumer, bounds: Mapping[TopicPartition, Span]) -> Mapping[TopicPartition, Span]:
         return {} if from_ms is None else times.between(consumer, bounds, from_ms, to_ms)
 
-    absent = f"no replay {name!r} has begun; pass --from to start one"
+    absent = JobError(f"no replay {name!r} has begun; pass --from to start one")
     with _of_spans(cluster, settings, word, spans, name, absent) as replay:
         yield replay
 
@@ -115,23 +117,27 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
 def joined(settings: Settings, id: str, start: Start | None, timeout_s: float) -> Iterator[Replay]:
     """The replay of what lies between the start of a subscription and its live deliveries.
 
-    The start is that of its record or, if that has none, the one given. Waits until the job has answered the record;
-    creates the subscriber's topic, as the job does. Raises JobError.
+    The start is that of its record, that of its document or the one given, the first of them that there is. Waits until
+    the job has answered the record; creates the subscriber's topic, as the job does. Raises NotJoined, ChangeRefused,
+    NoSubscription, Unanswered and other JobErrors.
     """
     cluster = Cluster.of(settings)
     topics = cluster.topics()
     settings = resolved(settings, topics.partitions)
     word = latest(cluster, settings, id)
     if word.change.paused:
-        raise JobError(f"the subscription {id!r} is paused, so nothing is live; `resume {id} --catch-up` resumes it")
-    begin = start_of(word) or (None if start is None else offsets_of(cluster, settings, start))
-    if begin is None:
-        raise JobError(
-            f"the subscription {id!r} was written without a start, as `subscribe --from` and `resume --catch-up` write "
-            f"it; `replay {id} --from TIME` delivers past events"
+        raise NotJoined(f"the subscription {id!r} is paused, so nothing is live; `resume {id} --catch-up` resumes it")
+    recorded = start_of(word)
+    chosen = next((one for one in (recorded, word.change.start, start) if one is not None), None)
+    if chosen is None:
+        raise NotJoined(
+            f"the subscription {id!r} has no start: neither `from` in its document, nor one by `subscribe --from` or "
+            f"`resume --catch-up`; `replay {id} --from TIME` delivers past events"
         )
     statuses = answered(cluster, settings, {id: word}, timeout_s)[id]
     live = live_from(settings, statuses[-1]) if statuses else None
+    # Looked up after the answer: a present end, which stands for no past events, is then not before `live`.
+    begin = offsets_of(cluster, settings, chosen) if recorded is None else recorded
     outputs(settings, topics).missing([_topic(settings, word)])
     subscriptions = settings.subscriptions.topic
     topic_id = topics.ids([subscriptions], TIMEOUT_S)[subscriptions]
@@ -140,7 +146,7 @@ def joined(settings: Settings, id: str, start: Start | None, timeout_s: float) -
     def spans(consumer: Consumer, bounds: Mapping[TopicPartition, Span]) -> Mapping[TopicPartition, Span]:
         return {} if live is None else until_live(bounds, begin, live)
 
-    absent = (
+    absent = NotJoined(
         f"the status that says from where {id!r} is in force is gone, because a later change of {id!r} was refused; "
         f"`replay {id} --from TIME --to TIME` delivers past events"
     )
@@ -155,7 +161,7 @@ def _of_spans(
     word: StoredSubscription,
     spans: Callable[[Consumer, Mapping[TopicPartition, Span]], Mapping[TopicPartition, Span]],
     name: str | None,
-    absent: str,
+    absent: JobError,
 ) -> Iterator[Replay]:
     """The replay with that name, or a new one of the offsets that `spans` gives within the bounds of the topics; if it
     gives none, the error is `absent`."""
@@ -183,7 +189,7 @@ def _of_spans(
             elif notes:
                 replay._publish(None, {at: note.start for at, note in notes.items()})
             else:
-                raise JobError(absent)
+                raise absent
             yield replay
     except KafkaException as error:
         raise translate(error.args[0], "the topics cannot be read") from error
@@ -195,7 +201,7 @@ def _topic(settings: Settings, word: StoredSubscription) -> str:
 
 
 def latest(cluster: Cluster, settings: Settings, id: str) -> StoredSubscription:
-    """The last word on a subscription. Raises JobError if it is not in force."""
+    """The last word on a subscription. Raises NoSubscription if none is in force."""
     topic, status_topic = settings.subscriptions.topic, settings.subscriptions.status_topic
     decisions = decided(cluster.topics(), settings, lambda: clients.read(cluster, [status_topic], follow=False))
     records = [
@@ -206,9 +212,9 @@ def latest(cluster: Cluster, settings: Settings, id: str) -> StoredSubscription:
     tenant = tenants.own(settings)
     last = last_written(records, [id], decisions, tenant).get(id)
     if last is None:
-        raise JobError(_why_none(records, id, tenant))
+        raise NoSubscription(_why_none(records, id, tenant))
     if last.value is None:
-        raise JobError(f"the subscription {id!r} was withdrawn")
+        raise NoSubscription(f"the subscription {id!r} was withdrawn")
     return last
 
 

@@ -1,10 +1,10 @@
 """Find where a subscription begins and where its live deliveries take over, so that a replay joins both exactly.
 
-A record of the subscriptions topic may carry a start in its header `sluice_start`: for each partition of the topics of
-events the first offset to deliver, `{"events": {"0": 120}}`. A partition that it does not name begins with its first
-event. The status of the same change names the offsets from which the job matches it. A replay delivers what lies
-between (`replay.joined`), under a name made of the place of the record. So each step leaves in Kafka what the next one
-needs:
+A document may name its start as `from`. A record of the subscriptions topic may carry one too, in its header
+`sluice_start`, which then counts: for each partition of the topics of events the first offset to deliver,
+`{"events": {"0": 120}}`. A partition that the header does not name begins with its first event. The status of the same
+change names the offsets from which the job matches it. A replay delivers what lies between (`replay.joined`), under a
+name made of the place of the record. So each step leaves in Kafka what the next one needs:
 
     record with its start    one record: the document is never there without its start
     status                   by the job; the topic keeps the last one of each id
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -33,6 +33,7 @@ from streaming.admin import change_acks
 from streaming.admin.change_acks import ChangeRefused, PendingChanges, Unanswered
 from streaming.admin.subscription_topic import StoredSubscription
 from streaming.documents.records import START
+from streaming.documents.starts import OLDEST, Offsets, Start, as_json, parsed_offsets
 from streaming.errors import JobError
 from streaming.kafka import clients, times
 from streaming.kafka.clients import Cluster, NewHeaders
@@ -44,33 +45,27 @@ if TYPE_CHECKING:
     from config.model import Settings
 
 GOES_ON = "The same command goes on from here, once a job answers; nothing is lost"  # after Unanswered
-OLDEST: Literal["oldest"] = "oldest"
-
-Start = Literal["oldest"] | int | Mapping[Place, int]  # a time is in milliseconds since the epoch
-Offsets = Mapping[Place, int]
 Status = Mapping[str, Any]
+
+
+class NotJoined(JobError):
+    """The past events of a subscription cannot be joined to its live deliveries, for a reason of its own: it is paused,
+    it was changed, or it has no start."""
 
 
 def header_of(start: Offsets) -> NewHeaders:
     """The header of a record with this start."""
-    by_topic: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(start.items()):
-        by_topic.setdefault(topic, {})[str(partition)] = offset
-    return {START: orjson.dumps(by_topic)}
+    return {START: orjson.dumps(as_json(start))}
 
 
 def start_of(word: StoredSubscription) -> Offsets | None:
-    """The start in the header of a record, if it has one. Raises JobError for one that nobody here has written."""
+    """The start in the header of a record, if it has one. Raises NotJoined for one that nobody here has written."""
     if word.start is None:
         return None
     try:
-        return {
-            (topic, int(partition)): int(offset)
-            for topic, offsets in orjson.loads(word.start).items()
-            for partition, offset in offsets.items()
-        }
-    except (ValueError, TypeError, AttributeError):
-        raise JobError(
+        return parsed_offsets(orjson.loads(word.start))
+    except ValueError:
+        raise NotJoined(
             f"the header {START} of the subscription {word.id!r} is not offsets by topic and partition; write the "
             "subscription again"
         ) from None
@@ -79,7 +74,8 @@ def start_of(word: StoredSubscription) -> Offsets | None:
 def offsets_of(cluster: Cluster, settings: Settings, start: Start) -> Offsets:
     """The offset in each partition of the topics of events at which a start lies now.
 
-    Offsets may be given for some partitions only; the others begin at their present end. Raises JobError.
+    Offsets may be given for some partitions only; the others begin at their present end. Raises NotJoined for a
+    partition that is not there, and other JobErrors.
     """
     settings = resolved(settings, cluster.topics().partitions)
     there = cluster.topics().required(settings.events.names)
@@ -92,7 +88,7 @@ def offsets_of(cluster: Cluster, settings: Settings, start: Start) -> Offsets:
     assert not isinstance(start, str)
     if unknown := [f"{topic}/{partition}" for topic, partition in start if (topic, partition) not in bounds]:
         known = ", ".join(f"{topic}/0 to {topic}/{count - 1}" for topic, count in there.items())
-        raise JobError(f"no partition {', '.join(unknown)} of the topics of events; there are {known}")
+        raise NotJoined(f"no partition {', '.join(unknown)} of the topics of events; there are {known}")
     return {at: start.get(at, high) for at, (_, high) in bounds.items()}
 
 
@@ -144,7 +140,7 @@ def live_from(settings: Settings, status: Status) -> Offsets:
     if all(isinstance(of_topic, Mapping) for of_topic in offsets.values()):
         return {(topic, int(p)): offset for topic, of_topic in offsets.items() for p, offset in of_topic.items()}
     if len(settings.events.names) > 1:
-        raise JobError(
+        raise NotJoined(
             f"the status of {status['id']!r} is from a run with one topic of events and does not name it; there are "
             f"{', '.join(settings.events.names)} now. `replay {status['id']} --from TIME --to TIME` replays past events"
         )
@@ -158,7 +154,7 @@ def answered(
     """The statuses of each of these last words, oldest first, up to the one that answers it; waits until it is there.
 
     Empty for a word that was answered, and whose status the topic no longer has. Raises ChangeRefused, Unanswered, and
-    JobError if a later change took its place.
+    NotJoined if a later change took its place.
     """
     starts = change_acks.starts(cluster.topics(), settings.subscriptions.status_topic)
     histories = _histories(cluster, settings, words)
@@ -172,7 +168,7 @@ def answered(
                 if ack.refused:
                     raise ChangeRefused({ack.id: ack.reason})
                 if ack.superseded:
-                    raise JobError(f"{ack.id}: {ack}; the same command again goes on with that one")
+                    raise NotJoined(f"{ack.id}: {ack}; the same command again goes on with that one")
         except Unanswered as unanswered:
             raise Unanswered(f"{unanswered}. {GOES_ON}") from None
         histories = _histories(cluster, settings, words)

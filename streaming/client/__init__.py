@@ -19,11 +19,13 @@ from streaming.admin.change_acks import ChangeAck, ChangeRefused, Unanswered
 from streaming.admin.dead_letters import DeadLetterFilter, DeadLetterPosition, StoredDeadLetter
 from streaming.admin.deliveries import Delivery
 from streaming.admin.pause import NoSubscription
+from streaming.admin.start_position import NotJoined
 from streaming.admin.subscription_status import SubscriptionStatus
 from streaming.admin.subscription_topic import StoredSubscription
 from streaming.client.changes import WrittenChanges
 from streaming.client.client import Client
 from streaming.client.deliveries import Deliveries, GroupChanged
+from streaming.client.starts import Starts
 from streaming.codecs import Undecodable
 from streaming.documents.verdicts import SubscriptionVerdict
 from streaming.errors import JobError
@@ -49,11 +51,13 @@ __all__ = [
     "RedriveSummary",
     "Replay",
     "ReplaySummary",
+    "Starts",
     "Backtest",
     "JobError",
     "ChangeRefused",
     "GroupChanged",
     "NoSubscription",
+    "NotJoined",
     "Unanswered",
     "Undecodable",
 ]

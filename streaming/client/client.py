@@ -17,7 +17,6 @@ from streaming.admin import change_acks, pause, start_position
 from streaming.admin.apply_plan import said
 from streaming.admin.change_acks import ChangeRefused, PendingChanges
 from streaming.admin.dead_letters import DeadLetterFilter, StoredDeadLetter, read_letters, redriven_places
-from streaming.admin.start_position import Start
 from streaming.admin.subscription_status import SubscriptionStatus, statuses_of
 from streaming.admin.subscription_topic import (
     Read,
@@ -28,10 +27,12 @@ from streaming.admin.subscription_topic import (
 )
 from streaming.client.changes import TIMEOUT_S, WrittenChanges
 from streaming.client.deliveries import Deliveries
+from streaming.client.starts import Starts
 from streaming.codecs import RegistrySettings, open_codec
 from streaming.codecs.depth import checked
 from streaming.documents.change_order import Decisions
 from streaming.documents.records import BY_KEY
+from streaming.documents.starts import Start
 from streaming.documents.subscriptions import Refused, read_change
 from streaming.documents.verdicts import SubscriptionVerdict
 from streaming.errors import Forbidden, JobError, TopicMissing
@@ -159,13 +160,43 @@ class Client:
         """Open the replay of a subscription's past events for a `with` block: those from its start up to where its live
         deliveries begin, each once. `run` runs it.
 
-        It waits until the subscription is in force. The start is that of `subscribe`, `begin` or `resume` or, if the
-        subscription was written without one, `start`. After a crash the same call goes on.
+        It waits until the subscription is in force. The start is that of `subscribe`, `begin` or `resume`, or `from` in
+        the document or, if there is none, `start`. After a crash the same call goes on. Raises `NotJoined` if there is
+        no start, or the subscription is paused or was changed meanwhile.
         """
         from streaming.admin import replay
 
         with replay.joined(self._settings, id, start, timeout_s) as open_replay:
             yield open_replay
+
+    def starts(
+        self,
+        *,
+        follow: bool = True,
+        stop: Event | None = None,
+        skipped: Callable[[str], object] = lambda id: None,
+    ) -> Starts:
+        """Read the ids of subscriptions that were written with a start, in the document or beside it, as the group
+        `QUERY.catch-up`, until `stop` is set or, without `follow`, to the present end.
+
+        Each comes until it is committed. Those that were written more than six days ago are only given to `skipped`:
+        the brokers may have forgotten that their past events are delivered.
+        """
+        topic, kafka = self._settings.subscriptions.topic, self._kafka
+        kafka.topics.required([topic], "`run_stream.py topics create` makes what the job needs")
+        group = ".".join(filter(None, (self._settings.query.name, "catch-up", self._tenant.name)))
+        records = Deliveries.of_group(
+            kafka.cluster,
+            kafka.topics,
+            topic,
+            group,
+            follow,
+            stop or Event(),
+            auto_offset_reset="earliest",
+            **_LONG_WORK,
+        )
+        self._open_deliveries.add(records)
+        return Starts(records, skipped)
 
     def unsubscribe(self, *ids: str) -> WrittenChanges:
         """Withdraw subscriptions. Past deliveries stay in the subscriber's topic."""
@@ -394,6 +425,8 @@ class Client:
         return read
 
 
+# A replay may take hours between two reads. A process that is killed is noticed by its missing heartbeats.
+_LONG_WORK: dict[str, Any] = {"max_poll_interval_ms": 86_400_000, "session_timeout_ms": 10_000}
 _UNWATCHED = JobError("these changes were written without `answers`, so their answers are unknown")
 
 

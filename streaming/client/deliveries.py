@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -75,17 +75,32 @@ class Deliveries:
             else f"the job makes it with the first subscription of {subscriber}, and `subscriptions list` names all "
             "subscribers; or are deliveries.prefix and deliveries.layout not those of the job?",
         )[topic]
-        options = {"auto_offset_reset": "latest" if from_now else "earliest"}
-        if group is not None:
-            topics.check_group(group)
-            options["group_id"] = group
-        ends = topics.ends([topic], TIMEOUT_S) if from_now and group is None else {}
         only_key = subscriber.encode() if rule.shared else None
-        deliveries = cls(cluster.reader(**options), topic, only_key, group, follow, stop)
         if group is not None:
-            deliveries._join()
-        else:
-            deliveries._assign({p: ends.get((topic, p), OFFSET_BEGINNING) for p in range(partitions)})
+            start = "latest" if from_now else "earliest"
+            return cls.of_group(cluster, topics, topic, group, follow, stop, only_key=only_key, auto_offset_reset=start)
+        ends = topics.ends([topic], TIMEOUT_S) if from_now else {}
+        deliveries = cls(cluster.reader(auto_offset_reset="earliest"), topic, only_key, None, follow, stop)
+        deliveries._assign({p: ends.get((topic, p), OFFSET_BEGINNING) for p in range(partitions)})
+        return deliveries
+
+    @classmethod
+    def of_group(
+        cls,
+        cluster: Cluster,
+        topics: Topics,
+        topic: str,
+        group: str,
+        follow: bool,
+        stop: Event,
+        *,
+        only_key: bytes | None = None,
+        **options: Any,
+    ) -> Deliveries:
+        """The records of a topic as a group reads them; the options are those of librdkafka. Raises JobError."""
+        topics.check_group(group)
+        deliveries = cls(cluster.reader(group_id=group, **options), topic, only_key, group, follow, stop)
+        deliveries._join()
         return deliveries
 
     def __enter__(self) -> Deliveries:

@@ -26,6 +26,7 @@ from matchers.language.parsing import (
     PER_SECOND,
     RESERVED,
 )
+from streaming.documents.starts import MOST_OFFSET, OLDEST, PARTITION
 from streaming.documents.subscriptions import MAX_ID_LENGTH, SUBSCRIBER
 
 Schema = dict[str, Any]
@@ -115,7 +116,25 @@ def subscription_schema() -> Schema:
                 "examples": [True],
                 "type": "boolean",
             },
+            "from": {
+                "title": "Start",
+                "description": (
+                    "Where its past events begin, which run_stream.py catch-up delivers: oldest, a time with its zone, "
+                    "or offsets by topic and partition. A paused subscription has none."
+                ),
+                "examples": [OLDEST, "2030-01-01T00:00:00Z", {"events": {"0": 120}}],
+                "type": ["string", "object"],
+                "pattern": f"^{OLDEST}$|{_TIME}",
+                "propertyNames": {"minLength": 1},
+                "additionalProperties": {
+                    "type": "object",
+                    "propertyNames": {"pattern": f"^{PARTITION}$"},
+                    "additionalProperties": {"type": "integer", "minimum": 0, "maximum": MOST_OFFSET},
+                },
+            },
         },
+        "if": {"properties": {"paused": {"const": True}}, "required": ["paused"]},
+        "then": {"properties": {"from": False}},
         "required": ["subscriber", "pattern"],
         "additionalProperties": False,
         "$defs": {

@@ -3,7 +3,8 @@
     key: s1    value: {"id": "s1", "subscriber": "alice", "pattern": {"symbol": ["IBM"]}}
     key: s1    value: null                                      withdraws s1
 
-An optional "expires_at" (a time with its zone) ends it by itself; while "paused" is true, it matches nothing.
+An optional "expires_at" (a time with its zone) ends it by itself; while "paused" is true, it matches nothing. "from" is
+where its past events begin (`starts`): the job checks it, and `catch-up` delivers them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from matchers.errors import known
 from matchers.language.lowering import Conjunction, lower
 from matchers.language.parsing import parse
 from streaming.documents import instants
+from streaming.documents.starts import Start, parsed_start
 from streaming.tenants import ANYBODY, OWN, Tenant
 from streaming.text_format import cut, time_of
 
@@ -29,7 +31,7 @@ SUBSCRIBER = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 MOST_CHARACTERS = 1_000  # of a reason: it goes into a header of the dead letter, and may quote the document
 _LONG_INTEGER = re.compile(rb"[0-9]{19}")
 _MOST_DIGITS = 400  # no double has as many; Python refuses to read some thousands
-KEYS = ("id", "subscriber", "pattern", "expires_at", "paused")
+KEYS = ("id", "subscriber", "pattern", "expires_at", "paused", "from")
 
 
 class Subscription(NamedTuple):
@@ -63,6 +65,7 @@ class Change:
     subscription: Subscription
     conjunctions: list[Conjunction] | None
     paused: bool = False
+    start: Start | None = None  # of its past events, if the document names one
 
     def idle(self, now_ms: int | None) -> str:
         """The reason that it matches nothing, or "". Without a time nothing has expired."""
@@ -156,7 +159,8 @@ def read_document(key: str | None, document: Any, tenant: Tenant = ANYBODY[OWN])
     paused = document.get("paused", False)
     if not isinstance(paused, bool):
         raise Refused(id, f"paused must be true or false, not {_short(paused)}")
-    return Change(subscription, [] if paused else conjunctions, paused)
+    start = _start(id, document["from"], paused) if "from" in document else None
+    return Change(subscription, [] if paused else conjunctions, paused, start)
 
 
 def _check(tenant: Tenant, id: str, subscriber: str | None = None) -> None:
@@ -174,6 +178,15 @@ def _expiry(id: str, value: Any) -> int | None:
         return instants.milliseconds(value)
     except ValueError as error:
         raise Refused(id, f"expires_at must be {error}, not {_short(value)}") from None
+
+
+def _start(id: str, value: Any, paused: bool) -> Start:
+    if paused:
+        raise Refused(id, "a paused subscription has no past events; leave out from, or paused")
+    try:
+        return parsed_start(value)
+    except ValueError as error:
+        raise Refused(id, f"from must be {error}, not {_short(value)}") from None
 
 
 def _text_of(key: bytes | None) -> str | None:

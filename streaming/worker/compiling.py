@@ -184,7 +184,7 @@ def _form(shape: bytes) -> _Form | None:
     slots = [document.get(name, "") for name in ("id", "subscriber")]
     if template is None or not names <= set(KEYS) or not all(map(_is_text, slots)):
         return None
-    if names & {"expires_at", "paused"} or not slots[1] or not all(is_slot(slot) for slot in slots if slot):
+    if names & {"expires_at", "paused", "from"} or not slots[1] or not all(is_slot(slot) for slot in slots if slot):
         return None
     return _Form(slot_of(slots[0]) if slots[0] else None, slot_of(slots[1]), template)
 

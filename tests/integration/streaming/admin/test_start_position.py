@@ -40,13 +40,13 @@ def settings(sluice: CommandLine) -> Settings:
 
 
 class Flow:
-    """Events with ascending numbers, one after the other, until it ends."""
+    """Events with ascending numbers, one after the other, until it ends. `count` is the number of the next one."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._topic = settings.events.topic
+    def __init__(self, settings: Settings, topic: str = "", first: int = 0) -> None:
+        self._topic = topic or settings.events.topic
         self._producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 2})
-        self._numbers = itertools.count()
-        self.count = 0
+        self._numbers = itertools.count(first)
+        self.count = first
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run)
 

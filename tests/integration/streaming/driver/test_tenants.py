@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from config.model import TenantSettings
-from streaming.admin.start_position import OLDEST
 from streaming.client import ChangeRefused, Client
+from streaming.documents.starts import OLDEST
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from tests.integration.conftest import JARS, CommandLine, but

@@ -32,6 +32,11 @@ def test_a_resumed_document_has_no_flag() -> None:
     assert paused(Record("a", NEW | {"paused": True}), pause=False) == [("a", NEW, 0)]
 
 
+def test_a_start_ends_with_the_document_that_named_it() -> None:
+    started = NEW | {"from": "oldest"}
+    assert paused(Record("a", started)) == [("a", NEW | {"paused": True}, 0)]
+
+
 def test_what_is_so_already_is_not_written() -> None:
     assert paused(Record("a", OLD), Record("a", NEW | {"paused": True})) == []
     assert paused(Record("a", OLD), pause=False) == []

@@ -139,6 +139,13 @@ def test_many_of_one_shape_that_are_paused_match_nothing() -> None:
     assert delivered(s, event(0, {"x": 1})) == {0: {"alice": ["a"]}}
 
 
+def test_the_starts_of_many_of_one_shape_are_checked() -> None:
+    s = state()
+    starts = ["oldest"] * 20 + ["newest"] * 20
+    apply(s, [change(i, f"s{i}", ALICE | {"from": start}) for i, start in enumerate(starts)])
+    assert len(s.snapshot) == 20
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -195,6 +202,11 @@ def test_a_condition_that_an_empty_event_meets_is_not_checked_on_what_is_no_even
         (b"a", b'{"subscriber": "s", "pattern": {}, "paused": 1}', "paused must be true or false, not 1"),
         (b"a", b'{"subscriber": "s", "pattern": {}, "paused": null}', "paused must be true or false, not None"),
         (b"a", b'{"subscriber": "s", "pattern": {"x": 5}, "paused": true}', "field x: needs a list"),
+        (b"a", b'{"subscriber": "s", "pattern": {}, "from": "newest"}', 'from must be "oldest", offsets, or a time'),
+        (b"a", b'{"subscriber": "s", "pattern": {}, "from": "2026-02-30T00:00:00Z"}', "and on the calendar"),
+        (b"a", b'{"subscriber": "s", "pattern": {}, "from": null}', "offsets such as"),
+        (b"a", b'{"subscriber": "s", "pattern": {}, "from": {"events": 5}}', "not {'events': 5}"),
+        (b"a", b'{"subscriber": "s", "pattern": {}, "from": "oldest", "paused": true}', "has no past events"),
     ],
 )
 def test_what_is_no_subscription_is_refused_with_a_reason(key: bytes | None, value: bytes | None, reason: str) -> None:

@@ -1,0 +1,78 @@
+"""Follow the subscriptions topic for subscriptions that have a start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import orjson
+
+from streaming.documents.records import START
+from streaming.documents.subscriptions import id_of
+
+if TYPE_CHECKING:
+    from streaming.admin.deliveries import Delivery
+    from streaming.client.deliveries import Deliveries
+
+MOST_AGE_MS = 6 * 86_400_000  # brokers forget after 7 days (offsets.retention.minutes) which replays are finished
+
+
+class Starts:
+    """The ids of subscriptions whose past events are to be delivered, each time one is written with a start.
+
+        with client.starts() as starts:
+            for id in starts:
+                with client.catch_up(id) as replay:
+                    replay.run()
+                starts.commit()
+
+    Uncommitted ids come again after a crash, and `catch_up` goes on with the same replay. Processes with the same
+    settings divide the partitions of the topic among them.
+    """
+
+    def __init__(self, records: Deliveries, skipped: Callable[[str], object]) -> None:
+        self._records, self._skipped = records, skipped
+
+    def __enter__(self) -> Starts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Starts:
+        return self
+
+    def __next__(self) -> str:
+        """Raises StopIteration as `Deliveries` does, and JobError."""
+        for record in self._records:
+            if has_start(record) and (id := id_of(record.key, record.event)):
+                text = id.decode(errors="replace")
+                if record.time_ms >= 1_000 * time.time() - MOST_AGE_MS:
+                    return text
+                self._skipped(text)
+        raise StopIteration
+
+    def commit(self) -> None:
+        """Commit that the past events of all ids that were returned are delivered. Raises as `Deliveries.commit`."""
+        self._records.commit()
+
+    def close(self) -> None:
+        """Leave the group; commits nothing."""
+        self._records.close()
+
+
+def has_start(record: Delivery) -> bool:
+    """Whether a record of the subscriptions topic has a start, in its header or its document."""
+    value = record.event
+    if value is None:
+        return False
+    if any(name == START for name, _ in record.headers):
+        return True
+    if b'"from"' not in value and b"\\u" not in value:  # nearly all
+        return False
+    try:
+        document = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(document, dict) and "from" in document
