@@ -23,7 +23,7 @@ each of their two records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ import orjson
 from streaming.admin import change_acks
 from streaming.admin.change_acks import ChangeRefused, PendingChanges, Unanswered
 from streaming.admin.subscription_topic import StoredSubscription
+from streaming.documents.messages import partition_of
 from streaming.documents.records import START
 from streaming.documents.starts import OLDEST, Offsets, Start, as_json, parsed_offsets
 from streaming.errors import JobError
@@ -179,14 +180,25 @@ def _histories(cluster: Cluster, settings: Settings, ids: Iterable[str]) -> dict
     """The statuses of each id by this job that the topic still has, oldest first."""
     topic = settings.subscriptions.topic
     topic_id = cluster.topics().ids([topic], TIMEOUT_S)[topic]
-    found: dict[bytes, list[Status]] = {id.encode(): [] for id in ids}
+    found: dict[bytes, list[tuple[int, Status]]] = {id.encode(): [] for id in ids}
     for record in clients.read(cluster, [settings.subscriptions.status_topic], follow=False):
         if record is None or (value := record.value()) is None or (key := record.key() or b"") not in found:
             continue
         status = orjson.loads(value)
         if (status.get("query"), status.get("topic_id")) == (settings.query.name, topic_id):
-            found[key].append(status)
-    return {id.decode(): sorted(statuses, key=lambda status: int(status["version"])) for id, statuses in found.items()}
+            found[key].append((partition_of(record), status))
+    return {id.decode(): oldest_first(statuses) for id, statuses in found.items()}
+
+
+def oldest_first(statuses: Collection[tuple[int, Status]]) -> list[Status]:
+    """Order the statuses of an id, each with its partition. They lie in one, in order, unless partitions were added.
+    Only then does the version decide: it falls when a tenant is left out."""
+    by_version = len({partition for partition, _ in statuses}) > 1
+    return [status for _, status in (sorted(statuses, key=_version) if by_version else statuses)]
+
+
+def _version(status: tuple[int, Status]) -> int:
+    return int(status[1]["version"])
 
 
 def _up_to(word: StoredSubscription, statuses: Iterable[Status]) -> list[Status]:

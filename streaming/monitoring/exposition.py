@@ -54,6 +54,14 @@ def families(view: JobView) -> Iterator[Family]:
             yield from _of_section(new, metrics, document[section] if section else document)
     yield from _of_batches(figures)
     yield from _of_executors(view)
+    position = GaugeMetricFamily(
+        "sluice_position_records",
+        "Offset that is processed next. Its rate is that at which the job gets on in a topic.",
+        labels=["topic", "partition"],
+    )
+    for partition in view.lag:
+        position.add_metric([partition.topic, str(partition.partition)], partition.position)
+    yield position
     lag = GaugeMetricFamily(
         "sluice_lag_records",
         "Lag: records that are in the topic and not processed. Without samples while the broker does not answer.",

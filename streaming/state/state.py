@@ -32,8 +32,8 @@ Index = tuple[str, Mapping[str, Any]]  # an algorithm and its options
 
 @dataclass
 class State:
-    """`state(N + 1) = apply(state(N), changes(N))`. Its version is how many records of the subscriptions topic it
-    takes into account, by their offsets: so it only grows, and is the same again after a restart.
+    """`state(N + 1) = apply(state(N), changes(N))`. Its version is how many records of the topics of subscriptions it
+    takes into account, by their offsets: so it only grows, and is the same again after a restart with the same tenants.
 
     `broadcast` hands a value to all workers; what it returns has `value` there, and `destroy()` here. `share` does
     the same with a file (`parts.SharedFile`, `parts.RemoteFile`); None where they see our files.

@@ -151,7 +151,7 @@ class Connections:
 
     def _begin(self, connection: _Connection) -> None:
         """Begin to answer if the request is complete."""
-        ends = [at + len(end) for end in _ENDS if (at := connection.request.find(end)) >= 0]
+        ends = [at + len(end) for end in _ENDS if (at := connection.request.find(end, 0, MAX_REQUEST_BYTES)) >= 0]
         if not ends and len(connection.request) < MAX_REQUEST_BYTES:
             return
         del connection.request[min(ends, default=MAX_REQUEST_BYTES) :]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from config.model import Settings
-from streaming.admin.start_position import header_of, live_from, paused_first, start_of, until_live
+from streaming.admin.start_position import header_of, live_from, oldest_first, paused_first, start_of, until_live
 from streaming.admin.subscription_topic import StoredSubscription, last_written
 from streaming.documents.change_order import Decisions
 from streaming.errors import JobError
@@ -66,6 +66,21 @@ def test_a_pause_begins_with_the_first_paused_document_since_the_last_that_was_n
     statuses: list[str], first: int
 ) -> None:
     assert paused_first([{"status": status, "n": n} for n, status in enumerate(statuses)])["n"] == first
+
+
+@pytest.mark.parametrize(
+    ("statuses", "versions"),
+    [
+        ([(0, 5), (0, 7), (0, 3)], [5, 7, 3]),  # a tenant was left out
+        ([(0, 5), (0, 7), (2, 6)], [5, 6, 7]),  # partitions were added
+        ([], []),
+    ],
+)
+def test_statuses_come_in_the_order_in_which_the_job_wrote_them(
+    statuses: list[tuple[int, int]], versions: list[int]
+) -> None:
+    found = oldest_first([(partition, {"version": version}) for partition, version in statuses])
+    assert [status["version"] for status in found] == versions
 
 
 def test_a_status_names_offsets_of_one_topic_or_of_each() -> None:

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -35,7 +36,7 @@ from streaming.worker.compiling import compile_changes
 from tests.support.doubles.stage import changes
 from tests.support.patience import PATIENCE_S
 from tests.unit.streaming.monitoring.test_monitoring import ANN, HOSTILE, Tags, busy
-from tests.unit.streaming.monitoring.test_server import ask
+from tests.unit.streaming.monitoring.test_server import ask, connected
 
 NOWHERE = Cluster("127.0.0.1:1", {})
 ACME = Tenant("acme.subs", "acme.status", "acme", prefix="acme-")
@@ -276,6 +277,15 @@ def test_an_event_that_is_too_long_is_told_what_takes_it(some: Server) -> None:
     assert code == 414
     assert b"`run_stream.py explain` takes longer events" in body
     assert ask(some, f"/match?event={quote(json.dumps({'x': 'y' * (longest // 2)}))}")[0] == 200
+
+
+def test_a_request_whose_end_lies_beyond_the_most_bytes_is_too_long_however_it_arrives(some: Server) -> None:
+    start = b"GET /match?event=" + b"y" * (connections.MAX_REQUEST_BYTES - 1_000)
+    with connected(some) as client:
+        client.sendall(start)
+        time.sleep(0.1)  # the server reads it
+        client.sendall(b"y" * 2_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.makefile("rb").readline().split()[1] == b"414"
 
 
 @pytest.mark.parametrize("path", sorted(ANSWERS.keys() - {"/subscription"}))

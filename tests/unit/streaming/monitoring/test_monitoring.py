@@ -284,6 +284,7 @@ def test_a_bucket_counts_what_lies_below_it_but_for_two_percent(latencies_ms: li
         ("sluice_dead_letters_total", {(reason,): 3 * (reason == "oversize") for reason in REASONS}),
         ("sluice_restarts_total", {(): 2}),
         ("sluice_lag_records", {("0", "events"): 4, ("0", "subs"): 0}),
+        ("sluice_position_records", {("0", "events"): 3, ("0", "subs"): 0}),
         ("sluice_ready", {(): 1}),
         ("sluice_healthy", {(): 1}),
         ("sluice_subscriptions", {(): 0}),
@@ -845,6 +846,7 @@ def test_while_the_broker_stands_still_the_lag_is_unknown_and_not_the_last_one()
         "unknown_since": 1_000_000.0,
     }
     assert values(view, "sluice_lag_records") == {}
+    assert values(view, "sluice_position_records") == {("0", "events"): 0, ("0", "subs"): 0}
     assert "unknown since 1970-01-12 13:46:40 UTC" in parsed(view)[1].text
     many = replace(view, lag=tuple(Lag("orders.in", n, 0, n) for n in range(100)))
     assert "90 othersunknown" in parsed(many)[1].text
