@@ -19,7 +19,6 @@ from config import Settings
 from streaming.admin.replay import NAME
 from streaming.client import ChangeRefused, Client, GroupChanged, NoSubscription, NotJoined, Unanswered
 from streaming.documents.subscriptions import parsed
-from streaming.errors import Fenced
 from streaming.text_format import plain
 
 STOPS_WITHIN_S = 5.0  # while it waits for an answer
@@ -116,7 +115,7 @@ def catch_up(
     raise typer.Exit(STOPPED if stop.is_set() else 1 if failed else 0)
 
 
-_OF_ONE = (NotJoined, NoSubscription, ChangeRefused, Fenced)  # others may have their past events all the same
+_OF_ONE = (NotJoined, NoSubscription, ChangeRefused)  # others may have their past events all the same
 
 
 def _await_and_deliver(

@@ -45,12 +45,8 @@ def parsed_offsets(value: Any) -> Offsets:
     except AttributeError:
         raise ValueError(FORMS) from None
     for topic, partition, offset in places:
-        if (
-            not topic
-            or not _PARTITION.fullmatch(partition)
-            or type(offset) is not int
-            or not 0 <= offset <= MOST_OFFSET
-        ):
+        is_offset = type(offset) is int and 0 <= offset <= MOST_OFFSET
+        if not (topic and _PARTITION.fullmatch(partition) and is_offset):
             raise ValueError(FORMS)
     return {(topic, int(partition)): offset for topic, partition, offset in places}
 
