@@ -19,8 +19,14 @@ DEFAULT = Workload(
 )
 RATE = {"false_positives": 0.001}
 WPA = Series("wpa_rein", "wpa_rein", RATE)
-ALL = (Series("scan", "scan"), Series("rein", "rein"), Series("ada_rein", "ada_rein", RATE), WPA)
-REINS = ALL[1:]
+REINS = (
+    Series("rein", "rein"),
+    Series("rein, no blocks", "wpa_rein", {"levels": 1}),  # what WPA-REIN is with one level, skipping nothing
+    Series("ada_rein", "ada_rein", RATE),
+    Series("ada_rein, whole", "ada_rein", {**RATE, "whole": True}),  # as its paper has it: it skips whole attributes
+    WPA,
+)
+ALL = (Series("scan", "scan"), *REINS)
 WIDTHS = tuple(Point(w, {"width": w, "width_spread": round(1 - w, 3)}) for w in (0.2, 0.4, 0.6, 0.8, 1.0))
 BUCKETS = (20, 50, 100, 200, 500, 1000)
 LEVELS = (1, 2, 5, 10, 20, 50)

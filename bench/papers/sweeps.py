@@ -21,6 +21,7 @@ from bench.matching.measurement import Adaptation, Measurement
 from bench.matching.turns import measure_in_turns
 from bench.matching.updating import UpdateTimes, update_times
 from bench.papers import PAPERS
+from bench.papers.code_version import COLUMN, code_version
 from bench.papers.figures import METRICS, Figure, Point, Ratio, Series, Value, Varied
 from bench.workloads import dataset
 from bench.workloads.synthetic import Workload
@@ -247,6 +248,7 @@ class _Asked:
             "series": self.series.label,
             "algorithm": self.series.algorithm,
             "options": json.dumps(dict(self.candidate.options)),
+            COLUMN: code_version(self.series.algorithm),
             "batch": self.effort.batch,
             "rounds": self.effort.rounds,
             **self.workload.as_data(),

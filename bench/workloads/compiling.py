@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bench.workloads.documents import Documents
-from matchers.index.compiling import by_shape, template_of
 from matchers.index.segment import Segment
 from matchers.index.skeletons import Skeletons
+from matchers.index.templates import by_shape, template_of
 from matchers.index.texts import Texts
 
 

@@ -1,31 +1,28 @@
-"""Compile patterns given as documents: many of one shape together, the others one by one."""
+"""Compile patterns given as documents: many of one shape together, others by their members, the rest one by one."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
-from matchers.contract.tables import Int32, Int64, offsets_of
+from matchers.contract.tables import Int32, offsets_of
 from matchers.errors import MatchingError, PatternError
+from matchers.index.members import compiled_by_member
 from matchers.index.segment import Segment
-from matchers.index.skeletons import Skeletons, filled
-from matchers.index.templates import Template
+from matchers.index.skeletons import Skeletons
+from matchers.index.templates import FEWEST_DOCUMENTS, by_shape, template_of
 from matchers.index.texts import Texts
 from matchers.language.lowering import lower
 from matchers.language.model import Pattern
 from matchers.language.operators import show
 from matchers.language.parsing import parse
 
-FEWEST_DOCUMENTS = 8  # of one shape, for which it pays to compile them together
 _PATTERN = "pattern"  # the note that holds the JSON of a subscription's pattern
 _SCALARS = {str, int, float, bool, type(None)}
 _WRITE = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), default=dict).encode
-
-
-Form = TypeVar("Form")  # what a caller reads out of a shape
 
 
 def compiled(patterns: Mapping[str, Any]) -> Segment:
@@ -39,15 +36,15 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
         if not isinstance(id, str):
             raise MatchingError(f"the id of a subscription is a text, not {show(id)}")
     texts = [_WRITE(document).encode("utf-8", "surrogatepass") if _plain(document) else b"" for document in documents]
-    together: list[tuple[Template, Int64]] = []
-    skeletons = None
+    skeletons = Skeletons.of_all(texts)
+    together = list(by_shape(skeletons, template_of)) if len(ids) >= FEWEST_DOCUMENTS else []
     alone = np.ones(len(ids), np.bool_)
-    if len(ids) >= FEWEST_DOCUMENTS:
-        ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-        skeletons = Skeletons.of(np.frombuffer(b"".join(texts), np.uint8), np.concatenate(([0], ends[:-1])), ends)
-        together = list(by_shape(skeletons, template_of))
-        for _, which in together:
-            alone[which] = False
+    for _, which in together:
+        alone[which] = False
+    objects = [d for d in np.flatnonzero(alone).tolist() if texts[d].startswith(b"{")]
+    by_member = compiled_by_member([texts[d] for d in objects])
+    of_members = np.array(objects, np.int64)[by_member.documents]
+    alone[of_members] = False
     left = np.flatnonzero(alone)
     lowered = []
     for d in left.tolist():
@@ -57,9 +54,10 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
             raise MatchingError(f"subscription {ids[d]!r}: {error}") from error
         texts[d] = texts[d] or _WRITE(documents[d]).encode("utf-8", "surrogatepass")
     all_ids, notes = Texts.of(ids), _texts(texts)
-    segments = [Segment.build(lowered, {_PATTERN: notes.take(left)})] if len(left) or not together else []
+    segments = [Segment.build(lowered, {_PATTERN: notes.take(left)})] if len(left) or not ids else []
+    if len(of_members):
+        segments.append(by_member.segment(all_ids.take(of_members), {_PATTERN: notes.take(of_members)}))
     for template, which in together:
-        assert skeletons is not None
         first = skeletons.offsets[which]
         segments.append(template.segment(all_ids.take(which), skeletons, first, {_PATTERN: notes.take(which)}))
     none: Int32 = np.empty(0, np.int32)
@@ -71,25 +69,6 @@ def pattern_of(segment: Segment, position: int) -> Pattern:
     return parse(json.loads(cast(Texts, segment.notes[_PATTERN])[position]))
 
 
-def by_shape(
-    skeletons: Skeletons, form_of: Callable[[bytes], Form | None], fewest: int = FEWEST_DOCUMENTS
-) -> Iterator[tuple[Form, Int64]]:
-    """The form of each shape that has enough documents, with the positions of these; without shapes of no form."""
-    n = np.bincount(skeletons.shape[skeletons.shape >= 0], minlength=len(skeletons.shapes))
-    for shape in np.flatnonzero(n >= fewest).tolist():
-        form = form_of(skeletons.shapes[shape])
-        if form is not None:
-            yield form, np.flatnonzero(skeletons.shape == shape)
-
-
-def template_of(shape: bytes) -> Template | None:
-    """The template of a shape; None if its documents may be invalid or hold more than templates know."""
-    try:
-        return Template.of(parse(json.loads(filled(shape))))
-    except (json.JSONDecodeError, PatternError):
-        return None
-
-
 def _plain(document: Any) -> bool:
     """Whether JSON says exactly what the document does: it knows no tuples, and only texts as names."""
     try:
@@ -99,10 +78,21 @@ def _plain(document: Any) -> bool:
 
 
 def _is_plain(node: Any) -> bool:
+    """It runs for every pattern: loops without a call for each value take a third of the time of `all`."""
     kind = type(node)
     if kind is dict:
-        return all(type(name) is str for name in node) and all(map(_is_plain, node.values()))
-    return all(map(_is_plain, node)) if kind is list else kind in _SCALARS
+        for name in node:
+            if type(name) is not str:
+                return False
+        nodes = node.values()
+    elif kind is list:
+        nodes = node
+    else:
+        return kind in _SCALARS
+    for each in nodes:  # noqa: SIM110 - see above
+        if type(each) not in _SCALARS and not _is_plain(each):
+            return False
+    return True
 
 
 def _texts(written: Sequence[bytes]) -> Texts:

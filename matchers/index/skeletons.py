@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -32,6 +33,12 @@ class Skeletons:
     start: Int64  # [V]
     length: Int32  # [V]
     text: NDArray[np.uint8]
+
+    @classmethod
+    def of_all(cls, documents: Sequence[bytes]) -> Skeletons:
+        lengths = np.array([len(document) for document in documents], np.int64)
+        ends = np.cumsum(lengths)
+        return cls.of(np.frombuffer(b"".join(documents), np.uint8), ends - lengths, ends)
 
     @classmethod
     def of(cls, text: NDArray[np.uint8], begins: Int64, ends: Int64) -> Skeletons:

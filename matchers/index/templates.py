@@ -7,21 +7,28 @@ which values are the bounds of which column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 
 from matchers.contract.tables import Float64, Int64, SubscriptionTable
+from matchers.errors import PatternError
 from matchers.index.segment import Note, Segment
-from matchers.index.skeletons import Skeletons, is_slot, slot_of
+from matchers.index.skeletons import Skeletons, filled, is_slot, slot_of
 from matchers.index.texts import Texts
 from matchers.index.vocabulary import Vocabulary
 from matchers.language.facets import NUMBER, TOKEN, exactly, starting_with, token
 from matchers.language.lowering import MAX_RANGES
 from matchers.language.model import Path, Pattern, Predicate
 from matchers.language.operators import Equals, Exists, Numeric, Prefix, is_number
+from matchers.language.parsing import parse
+
+FEWEST_DOCUMENTS = 8  # of one shape, for which it pays to compile them together
+
+Form = TypeVar("Form")  # what a caller reads out of a shape
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,11 @@ class Template:
                 return None
             slots.append((part.path, kinds.pop(), part.operators))
         return cls(tuple(sorted(slots, key=lambda p: (p[0], p[1]))))  # type: ignore[arg-type]
+
+    @property
+    def n_ranges(self) -> int:
+        """The number of values and ranges that a pattern of it names."""
+        return sum(len(operators) for _, _, operators in self.predicates)
 
     def segment(self, ids: Texts, values: Skeletons, first: Int64, notes: Mapping[str, Note]) -> Segment:
         """The segment of the subscriptions whose patterns have their values from first[i] on."""
@@ -70,6 +82,25 @@ class Template:
         )
         vocabulary = Vocabulary(tuple((path, facet) for path, facet, _ in self.predicates), tuple(cuts))
         return Segment(ids, np.arange(n, dtype=np.int32), vocabulary, table, {}, notes)
+
+
+def by_shape(
+    skeletons: Skeletons, form_of: Callable[[bytes], Form | None], fewest: int = FEWEST_DOCUMENTS
+) -> Iterator[tuple[Form, Int64]]:
+    """The form of each shape that has enough documents, with the positions of these; without shapes of no form."""
+    n = np.bincount(skeletons.shape[skeletons.shape >= 0], minlength=len(skeletons.shapes))
+    for shape in np.flatnonzero(n >= fewest).tolist():
+        form = form_of(skeletons.shapes[shape])
+        if form is not None:
+            yield form, np.flatnonzero(skeletons.shape == shape)
+
+
+def template_of(shape: bytes) -> Template | None:
+    """The template of a shape; None if its documents may be invalid or hold more than templates know."""
+    try:
+        return Template.of(parse(json.loads(filled(shape))))
+    except (json.JSONDecodeError, PatternError):
+        return None
 
 
 def _facet(operator: object) -> str | None:

@@ -29,7 +29,8 @@ MAX_ID_LENGTH = 200
 MAX_DOCUMENT_BYTES = 1_000_000
 SUBSCRIBER = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 MOST_CHARACTERS = 1_000  # of a reason: it goes into a header of the dead letter, and may quote the document
-_LONG_INTEGER = re.compile(rb"[0-9]{19}")
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_INTEGER = b"0" * 19  # as _ZEROS leaves it: to look for that takes a tenth of a regular expression's time
 _MOST_DIGITS = 400  # no double has as many; Python refuses to read some thousands
 KEYS = ("id", "subscriber", "pattern", "expires_at", "paused", "from")
 
@@ -86,7 +87,7 @@ class Refused(ValueError):
 
 def read_change(key: bytes | None, value: bytes | None, tenant: Tenant = ANYBODY[OWN]) -> Change:
     """Parse a record of a subscriptions topic, which is that of the tenant. Raises Refused."""
-    id = _text_of(key)
+    id = text_of(key)
     if value is None:
         if id is None:
             raise Refused(None, "a withdrawal (no value) needs the subscription's id as its key")
@@ -107,7 +108,7 @@ def parsed(text: bytes | str) -> Any:
     orjson reads integers beyond 64 bits as the nearest doubles, and the pattern would match other numbers than it says.
     """
     document = orjson.loads(text)
-    if not _LONG_INTEGER.search(text if isinstance(text, bytes) else text.encode()):
+    if _LONG_INTEGER not in (text if isinstance(text, bytes) else text.encode()).translate(_ZEROS):
         return document
     try:
         return json.loads(text, parse_int=_integer)
@@ -129,8 +130,26 @@ def id_of(key: bytes | None, value: bytes | None) -> bytes | None:
         return refused.id.encode() if refused.id else None
 
 
+class Envelope(NamedTuple):
+    """What a document says beside its pattern."""
+
+    subscription: Subscription
+    paused: bool
+    start: Start | None
+
+
 def read_document(key: str | None, document: Any, tenant: Tenant = ANYBODY[OWN]) -> Change:
     """A subscription from a record's value as JSON gives it, narrowed by its tenant. Raises Refused."""
+    subscription, paused, start = read_envelope(key, document, tenant)
+    try:
+        conjunctions = lower(tenant.narrowed(parse(document["pattern"])))
+    except PatternError as error:
+        raise Refused(subscription.id, str(error)) from None
+    return Change(subscription, [] if paused else conjunctions, paused, start)
+
+
+def read_envelope(key: str | None, document: Any, tenant: Tenant) -> Envelope:
+    """Check all of a document but its pattern, which is there. Raises Refused."""
     if not isinstance(document, dict):
         raise Refused(key, 'not a JSON object; a subscription is {"id": ..., "subscriber": ..., "pattern": {...}}')
     for name in document:
@@ -151,16 +170,12 @@ def read_document(key: str | None, document: Any, tenant: Tenant = ANYBODY[OWN])
     _check(tenant, id, subscriber)
     if "pattern" not in document:
         raise Refused(id, "pattern is missing; write {} for every event")
-    try:
-        conjunctions = lower(tenant.narrowed(parse(document["pattern"])))
-    except PatternError as error:
-        raise Refused(id, str(error)) from None
     subscription = Subscription(id, subscriber, _expiry(id, document.get("expires_at")))
     paused = document.get("paused", False)
     if not isinstance(paused, bool):
         raise Refused(id, f"paused must be true or false, not {_short(paused)}")
     start = _start(id, document["from"], paused) if "from" in document else None
-    return Change(subscription, [] if paused else conjunctions, paused, start)
+    return Envelope(subscription, paused, start)
 
 
 def _check(tenant: Tenant, id: str, subscriber: str | None = None) -> None:
@@ -189,7 +204,8 @@ def _start(id: str, value: Any, paused: bool) -> Start:
         raise Refused(id, f"from must be {error}, not {_short(value)}") from None
 
 
-def _text_of(key: bytes | None) -> str | None:
+def text_of(key: bytes | None) -> str | None:
+    """The id in a record's key, if there is one. Raises Refused."""
     try:
         return key.decode() if key else None
     except UnicodeDecodeError:

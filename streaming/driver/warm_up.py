@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from matchers.index.compiling import FEWEST_DOCUMENTS
+from matchers.index.templates import FEWEST_DOCUMENTS
 from streaming.driver.isolation import workers_lost
 from streaming.driver.runs.batch_run import OUTPUT
 from streaming.precompile import dry_run

@@ -10,8 +10,8 @@ import orjson
 import pyarrow as pa
 
 from matchers import ALGORITHMS
-from matchers.index.compiling import FEWEST_DOCUMENTS
 from matchers.index.snapshot import Snapshot
+from matchers.index.templates import FEWEST_DOCUMENTS
 from streaming.index import parts
 from streaming.rows import EVENTS, INPUT, PACKED, SUBSCRIPTIONS, AcceptedChange, unpacked
 from streaming.state.state import State

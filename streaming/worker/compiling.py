@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from matchers import PatternError
 from matchers.contract.tables import Int32, Int64
-from matchers.index.compiling import by_shape
+from matchers.index.members import compiled_by_member
 from matchers.index.segment import Note, Segment
 from matchers.index.skeletons import Skeletons, filled, is_slot, slot_of
-from matchers.index.templates import Template
+from matchers.index.templates import FEWEST_DOCUMENTS, Template, by_shape
 from matchers.index.texts import Texts
 from matchers.language.lowering import Conjunction
 from matchers.language.parsing import parse
@@ -28,7 +28,10 @@ from streaming.documents.subscriptions import (
     SUBSCRIBER,
     Refused,
     Subscription,
+    parsed,
     read_change,
+    read_envelope,
+    text_of,
 )
 from streaming.index.notes import notes
 from streaming.tenants import ANYBODY, OWN, Tenant, Tenants, topic_partition
@@ -91,7 +94,7 @@ def _compile(changes: ChangeRecords) -> CompiledChanges:
     keys, values = changes.keys, changes.values
     outcomes: list[Any] = [None] * len(keys)
     fitting = pc.if_else(pc.less_equal(pc.binary_length(values), MAX_DOCUMENT_BYTES), values, None)
-    parts = list(_frequent(changes, fitting, outcomes))
+    parts = [*_frequent(changes, fitting, outcomes), *_by_member(changes, fitting, outcomes)]
     conjunctions: list[tuple[Subscription, list[Conjunction]]] = []
     rows = []
     for row, outcome in enumerate(outcomes):
@@ -171,6 +174,40 @@ def _frequent(changes: ChangeRecords, values: pa.BinaryArray, outcomes: list[Any
         kept = Texts.of(s.id for s in subscriptions)
         parts.append((form.template.segment(kept, skeletons, first[taken], changes.notes(subscriptions, rows)), rows))
     return parts
+
+
+def _by_member(
+    changes: ChangeRecords, values: pa.BinaryArray, outcomes: list[Any]
+) -> Iterator[tuple[Segment, list[int]]]:
+    """A segment of the documents without an outcome whose patterns can be compiled by their members, with the row of
+    each subscription; fills their outcomes. All others are left to `read_change`.
+    """
+    rows: list[int] = []
+    subscriptions: list[Subscription] = []
+    patterns: list[bytes] = []
+    waiting = [row for row, outcome in enumerate(outcomes) if outcome is None]
+    for row in waiting if len(waiting) >= FEWEST_DOCUMENTS else ():
+        value, tenant = values[row].as_py(), changes.tenant(row)
+        if value is None or tenant.pattern:
+            continue
+        try:
+            document = parsed(value)
+            subscription, paused, _ = read_envelope(text_of(changes.keys[row]), document, tenant)
+            pattern = document["pattern"]
+            if paused or not isinstance(pattern, dict):
+                continue
+            patterns.append(orjson.dumps(pattern))
+        except (Refused, ValueError, TypeError):
+            continue
+        rows.append(row)
+        subscriptions.append(subscription._replace(id=tenant.qualified(subscription.id)))
+    compiled = compiled_by_member(patterns)
+    kept = [subscriptions[i] for i in compiled.documents.tolist()]
+    of = [rows[i] for i in compiled.documents.tolist()]
+    for row, subscription in zip(of, kept, strict=True):
+        outcomes[row] = subscription
+    if kept:
+        yield compiled.segment(Texts.of(subscription.id for subscription in kept), changes.notes(kept, of)), of
 
 
 def _form(shape: bytes) -> _Form | None:

@@ -1,4 +1,4 @@
-"""Subscriptions compiled together by shape equal those compiled one by one."""
+"""Subscriptions compiled together, by shape or by member, equal those compiled one by one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matchers import Index, PatternError
-from matchers.index.compiling import FEWEST_DOCUMENTS, pattern_of
+from matchers import Index, MatchingError, PatternError
+from matchers.index import compiling
+from matchers.index.compiling import pattern_of
 from matchers.index.segment import Segment
 from matchers.index.snapshot import Snapshot
+from matchers.index.templates import FEWEST_DOCUMENTS
 from matchers.language import naive
 from matchers.language.lowering import MAX_RANGES, lower
+from matchers.language.model import Pattern
 from matchers.language.parsing import parse
 from streaming.documents.subscriptions import Change, Refused, Subscription, read_change
 from streaming.index.notes import NEVER
@@ -35,6 +38,7 @@ Record = tuple[bytes | None, bytes | None]  # key and value
 ids = st.sampled_from([f"s{i}" for i in range(16)])
 subscribers = st.sampled_from(["alice", "bob", "no such name"])
 other_text, other_number = choice(*[texts] * 20, scalars), choice(*[numbers] * 20, scalars)
+HARD_TO_READ: dict[str, Any] = {'a"\\b{': [1, 2], "{,}:": ["x"], "\\": [{"prefix": "y,"}]}
 seldom = st.sampled_from([*[False] * 4, True])
 oddities = st.sampled_from(
     [
@@ -72,13 +76,20 @@ def records(draw: st.DrawFn, shape: dict[str, Any]) -> Record:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[Record], list[dict[str, Any]]]:
-    """Changes of up to three shapes, of each a few or as many as are compiled as columns; and events."""
+    """Changes of up to three shapes, of each a few or as many as are compiled as columns, and of patterns that choose
+    some of a few members; and events."""
     shapes = draw(st.lists(choice(fields(0), fields(0), fields(2)), min_size=1, max_size=3))
     found: list[Record] = []
     for shape in shapes:
         one = records(shape)
         many = st.lists(one, min_size=2 * FEWEST_DOCUMENTS, max_size=2 * FEWEST_DOCUMENTS + 4)
         found += draw(st.lists(one, max_size=3) | many)
+    if draw(st.booleans()):
+        pool = {**shapes[0], **draw(fields(0)), **HARD_TO_READ}
+        some = st.lists(st.sampled_from(sorted(pool)), unique=True, max_size=4)
+        chosen = draw(st.lists(some, min_size=2 * FEWEST_DOCUMENTS, max_size=4 * FEWEST_DOCUMENTS))
+        found += [draw(records({name: pool[name] for name in names})) for names in chosen]
+        shapes.append(pool)
     return found, draw(st.lists(events_near(shapes), min_size=1, max_size=5))
 
 
@@ -135,6 +146,17 @@ def libraries(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return patterns, draw(st.lists(events_near(shapes), min_size=1, max_size=5))
 
 
+@st.composite
+def mixtures(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Patterns that each choose some of a few members, whose names may be hard to read; and events."""
+    pool = {**draw(choice(fields(0), fields(0), fields(2))), **draw(fields(0)), **HARD_TO_READ}
+    members = st.lists(st.sampled_from(sorted(pool)), unique=True, max_size=5)
+    chosen = draw(st.lists(members, min_size=2 * FEWEST_DOCUMENTS, max_size=5 * FEWEST_DOCUMENTS))
+    drawn = [varied(draw, {name: pool[name] for name in names}) for names in chosen]
+    patterns = {f"s{i}": pattern for i, pattern in enumerate(drawn) if usable(pattern)}
+    return patterns, draw(st.lists(events_near([pool, *drawn[:2]]), min_size=1, max_size=5))
+
+
 def usable(pattern: Any) -> bool:
     try:
         lower(parse(pattern))
@@ -143,7 +165,7 @@ def usable(pattern: Any) -> bool:
     return True
 
 
-@given(library=libraries())
+@given(library=libraries() | mixtures())
 def test_an_index_is_built_of_many_patterns_as_of_one_after_the_other(
     library: tuple[dict[str, Any], list[dict[str, Any]]],
 ) -> None:
@@ -153,6 +175,24 @@ def test_an_index_is_built_of_many_patterns_as_of_one_after_the_other(
     assert index.match(events) == [sorted(ids) for ids in naive.match(parsed, events)]
     for part in index.snapshot.parts:
         assert {id: pattern_of(part.segment, i) for i, id in enumerate(part.ids)} == parsed
+
+
+def test_patterns_of_many_shapes_are_compiled_by_their_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"f{i}" for i in range(8)]
+    members = {n: [f"x{b}", "y"] if b % 2 else [b, {"numeric": [">", 7]}] for b, n in enumerate(names)}
+    of_shape = {f"s{i}": {n: members[n] for b, n in enumerate(names) if i >> b & 1} for i in range(1, 200)}
+    others = {"none": {}, "or": {"$or": [{"f0": [1]}, {"f1": [1]}]}, "rare": {"f0": [1], "g": ["x"]}}
+    left: list[Any] = []
+
+    def parsed(pattern: Any) -> Pattern:
+        left.append(pattern)
+        return parse(pattern)
+
+    monkeypatch.setattr(compiling, "parse", parsed)
+    segment = compiling.compiled(of_shape | others)
+    assert [pattern for pattern in left if pattern in others.values()] == list(others.values())
+    assert len(left) < 3 + 2 * len(names), "the rest are shapes of members"
+    assert sorted(segment.ids) == sorted(of_shape | others)
 
 
 def test_a_value_that_compares_is_a_value_like_others() -> None:
@@ -223,3 +263,11 @@ def test_many_of_one_shape_that_are_too_large_are_refused_as_each_alone_is() -> 
     values = [json.dumps({"id": f"s{i}", "subscriber": "a", "pattern": {"x": numbers}}).encode() for i in range(8)]
     outcomes = compile_changes(changes([(None, value) for value in values])).outcomes
     assert [type(outcome) for outcome in outcomes] == [Refused] * 8
+
+
+def test_members_that_are_too_large_together_are_refused() -> None:
+    """No two patterns have one shape, and each member is small enough by itself."""
+    half = [*range(10)] * (MAX_RANGES // 20 + 1)
+    patterns = {f"s{i}": {"x": half, "y": half} | {f"z{j}": [1] for j in range(4) if i >> j & 1} for i in range(16)}
+    with pytest.raises(MatchingError, match="more than 100000 values and ranges"):
+        Index.build(patterns)

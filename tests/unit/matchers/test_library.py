@@ -15,7 +15,7 @@ import pytest
 from matchers import Index, MatchingError
 from matchers.algorithms.scan import Scan
 from matchers.algorithms.tiles import Tiles
-from matchers.index.compiling import FEWEST_DOCUMENTS
+from matchers.index.templates import FEWEST_DOCUMENTS
 from matchers.library import FEW_EVENTS
 from tests.support.generators import workloads
 

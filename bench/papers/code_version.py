@@ -1,0 +1,157 @@
+"""Tell versions of an algorithm's code apart, so that each measurement says which code it is of.
+
+A version is a digest of all definitions that an algorithm's package has or uses, followed by their names through
+`matchers`, but for those that compile kernels or only name what a matcher is. Docstrings, comments, types of arguments,
+and the file in which a definition stands change nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import sys
+from collections.abc import Iterator
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+HOME = Path(__file__).resolve().parents[2]
+COLUMN = "code"  # of the CSV files
+PACKAGE = "matchers"
+NOT_TIMED = ("matchers.kernels.jit", "matchers.contract", "matchers.errors")
+
+
+class _Module(NamedTuple):
+    """What the names at the top level of a module stand for."""
+
+    definitions: dict[str, list[ast.stmt]]
+    imports: dict[str, tuple[str, str | None]]  # a module, and the name in it or None for the module itself
+
+
+class Sources:
+    """The sources of `matchers` in a directory."""
+
+    def __init__(self, home: Path = HOME) -> None:
+        self._modules = dict(_modules(home))
+
+    def version(self, algorithm: str) -> str:
+        """Ten hex digits; "" for an algorithm that is not there."""
+        found: dict[tuple[str, str], None] = {}
+        waiting = [
+            (module, name)
+            for module, of in self._modules.items()
+            if algorithm in module.split(".")[1:]
+            for name in of.definitions
+        ]
+        while waiting:
+            if (one := waiting.pop()) not in found:
+                found[one] = None
+                waiting += self._used(*one)
+        texts = sorted(
+            f"{name} {ast.unparse(_Bare().visit(node))}"
+            for module, name in found
+            for node in self._modules[module].definitions[name]
+        )
+        return blake2b("\n".join(texts).encode(), digest_size=5).hexdigest() if texts else ""
+
+    def _used(self, module: str, name: str) -> Iterator[tuple[str, str]]:
+        """The definitions that one names."""
+        for node in self._modules[module].definitions[name]:
+            for part in ast.walk(_Bare().visit(node)):
+                if isinstance(part, ast.Name):
+                    yield from self._definition(module, part.id)
+                elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
+                    of, what = self._modules[module].imports.get(part.value.id, ("", None))
+                    yield from self._definition(of if what is None else f"{of}.{what}", part.attr)
+
+    def _definition(self, module: str, name: str) -> Iterator[tuple[str, str]]:
+        """The place where a name of a module is defined, if that is in `matchers`."""
+        passed = set()
+        while (module, name) not in passed and (here := self._modules.get(module)) is not None:
+            passed.add((module, name))
+            if name in here.definitions:
+                if not module.startswith(NOT_TIMED):
+                    yield module, name
+                return
+            module, what = here.imports.get(name, ("", None))
+            name = what or ""
+
+
+def _modules(home: Path) -> Iterator[tuple[str, _Module]]:
+    for file in sorted((home / PACKAGE).rglob("*.py")):
+        name = ".".join(file.relative_to(home).with_suffix("").parts).removesuffix(".__init__")
+        module = _Module({}, {})
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            for defined in _defined(node):
+                module.definitions.setdefault(defined, []).append(node)
+            if isinstance(node, ast.Import):
+                module.imports.update({alias.asname or alias.name: (alias.name, None) for alias in node.names})
+            elif isinstance(node, ast.ImportFrom):
+                module.imports.update(
+                    {alias.asname or alias.name: (node.module or "", alias.name) for alias in node.names}
+                )
+        yield name, module
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+
+
+class _Bare(ast.NodeTransformer):
+    """Take away what does not run: docstrings, and the types of arguments, results and variables."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self._without_docstring(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return self._without_docstring(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant(None)
+        return self.generic_visit(node)
+
+    def _without_docstring(self, node: ast.FunctionDef | ast.ClassDef) -> ast.AST:
+        if ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+        return self.generic_visit(node)
+
+
+@cache
+def code_version(algorithm: str) -> str:
+    """The version of an algorithm's code here."""
+    return _here().version(algorithm)
+
+
+@cache
+def _here() -> Sources:
+    return Sources()
+
+
+def outdated(directory: Path) -> dict[str, list[str]]:
+    """The CSV files of a directory with measurements of older code, each with the algorithms that have changed."""
+    found: dict[str, list[str]] = {}
+    for file in sorted(directory.glob("*.csv")):
+        with file.open(newline="", encoding="utf-8") as stream:
+            rows = [row for row in csv.DictReader(stream) if COLUMN in row and not row["left_out"]]
+        older = {row["algorithm"] for row in rows if row[COLUMN] != code_version(row["algorithm"])}
+        if older:
+            found[file.name] = sorted(older)
+    return found
+
+
+def report(directory: Path) -> str:
+    """`outdated` as text, a line for each file."""
+    return "".join(f"{file}: {', '.join(algorithms)}\n" for file, algorithms in outdated(directory).items())
+
+
+if __name__ == "__main__":
+    sys.stdout.write(report(HOME / "docs" / "papers"))

@@ -1,0 +1,74 @@
+"""A measurement says which code it is of, and the page names what has changed since."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.papers.code_version import HOME, Sources, report
+
+FILES = {
+    "matchers/__init__.py": "from matchers.algorithms import fast\n",
+    "matchers/algorithms/__init__.py": "from matchers import algorithms\nfrom matchers.algorithms.fast import match\n",
+    "matchers/algorithms/fast/__init__.py": """
+from matchers.kernels import rows, mark
+MOST: int = 8
+def match(events: list) -> int:
+    'Match.'
+    return rows.count(events, MOST) + mark(events)
+""",
+    "matchers/kernels/__init__.py": "from matchers.kernels.marks import mark\n",
+    "matchers/kernels/marks.py": "def mark(events):\n    return 1\ndef unused():\n    return 2\n",
+    "matchers/kernels/rows.py": "from matchers.kernels.jit import kernel\n@kernel\n"
+    "def count(events, most):\n    return most\n",
+    "matchers/kernels/jit/__init__.py": "def kernel(function):\n    return function\n",
+}
+
+
+def version(home: Path, changes: dict[str, tuple[str, str]]) -> str:
+    for name, text in FILES.items():
+        old, new = changes.get(name, ("", ""))
+        assert old in text
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text.replace(old, new) if old else text)
+    return Sources(home).version("fast")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "is_other"),
+    [
+        ("algorithms/fast/__init__.py", "MOST: int = 8", "MOST: int = 9", True),
+        ("algorithms/fast/__init__.py", "+ mark", "- mark", True),
+        ("kernels/rows.py", "return most", "return most + 0", True),
+        ("kernels/marks.py", "return 1", "return 3", True),
+        ("kernels/marks.py", "return 2", "return 3", False),
+        ("kernels/jit/__init__.py", "return function", "return function  or None", False),
+        ("algorithms/fast/__init__.py", "'Match.'", "'Find matches.'", False),
+        ("algorithms/fast/__init__.py", "(events: list) -> int", "(events: 'list[int]') -> 'object'", False),
+        ("algorithms/fast/__init__.py", "MOST: int = 8", "MOST: 'int' = 8  # lanes", False),
+    ],
+)
+def test_the_version_is_another_if_what_runs_is_another(
+    tmp_path: Path, file: str, old: str, new: str, is_other: bool
+) -> None:
+    before = version(tmp_path, {})
+    assert (version(tmp_path, {f"matchers/{file}": (old, new)}) != before) is is_other
+
+
+def test_a_definition_may_move(tmp_path: Path) -> None:
+    before = version(tmp_path, {})
+    (tmp_path / "matchers/kernels/marks.py").rename(tmp_path / "matchers/kernels/bits.py")
+    (tmp_path / "matchers/kernels/__init__.py").write_text("from matchers.kernels.bits import mark\n")
+    assert Sources(tmp_path).version("fast") == before
+
+
+def test_an_algorithm_that_is_not_there_has_no_version(tmp_path: Path) -> None:
+    version(tmp_path, {})
+    assert Sources(tmp_path).version("slow") == ""
+
+
+def test_the_files_of_older_code_are_named() -> None:
+    directory = HOME / "docs" / "papers"
+    named = (directory / "older-code.txt").read_text()
+    assert named == report(directory), "`python -m bench.papers.code_version > docs/papers/older-code.txt` names them"
