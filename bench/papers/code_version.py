@@ -29,7 +29,7 @@ class _Module(NamedTuple):
     imports: dict[str, tuple[str, str | None]]  # a module, and the name in it or None for the module itself
 
 
-class Sources:
+class CodeSources:
     """The sources of `matchers` in a directory."""
 
     def __init__(self, home: Path = HOME) -> None:
@@ -132,8 +132,8 @@ def code_version(algorithm: str) -> str:
 
 
 @cache
-def _here() -> Sources:
-    return Sources()
+def _here() -> CodeSources:
+    return CodeSources()
 
 
 def outdated(directory: Path) -> dict[str, list[str]]:

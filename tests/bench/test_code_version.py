@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.papers.code_version import HOME, Sources, report
+from bench.papers.code_version import HOME, CodeSources, report
 
 FILES = {
     "matchers/__init__.py": "from matchers.algorithms import fast\n",
@@ -32,7 +32,7 @@ def version(home: Path, changes: dict[str, tuple[str, str]]) -> str:
         assert old in text
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text.replace(old, new) if old else text)
-    return Sources(home).version("fast")
+    return CodeSources(home).version("fast")
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_a_definition_may_move(tmp_path: Path) -> None:
     before = version(tmp_path, {})
     (tmp_path / "matchers/kernels/marks.py").rename(tmp_path / "matchers/kernels/bits.py")
     (tmp_path / "matchers/kernels/__init__.py").write_text("from matchers.kernels.bits import mark\n")
-    assert Sources(tmp_path).version("fast") == before
+    assert CodeSources(tmp_path).version("fast") == before
 
 
 def test_an_algorithm_that_is_not_there_has_no_version(tmp_path: Path) -> None:
     version(tmp_path, {})
-    assert Sources(tmp_path).version("slow") == ""
+    assert CodeSources(tmp_path).version("slow") == ""
 
 
 def test_the_files_of_older_code_are_named() -> None:
