@@ -35,9 +35,11 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
     for id in ids:
         if not isinstance(id, str):
             raise MatchingError(f"the id of a subscription is a text, not {show(id)}")
+    if len(ids) < FEWEST_DOCUMENTS:
+        return _one_by_one(ids, documents, [b""] * len(ids))
     texts = [_WRITE(document).encode("utf-8", "surrogatepass") if _plain(document) else b"" for document in documents]
     skeletons = Skeletons.of_all(texts)
-    together = list(by_shape(skeletons, template_of)) if len(ids) >= FEWEST_DOCUMENTS else []
+    together = list(by_shape(skeletons, template_of))
     alone = np.ones(len(ids), np.bool_)
     for _, which in together:
         alone[which] = False
@@ -45,16 +47,11 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
     by_member = compiled_by_member([texts[d] for d in objects])
     of_members = np.array(objects, np.int64)[by_member.documents]
     alone[of_members] = False
-    left = np.flatnonzero(alone)
-    lowered = []
-    for d in left.tolist():
-        try:
-            lowered.append((ids[d], lower(parse(documents[d]))))
-        except PatternError as error:
-            raise MatchingError(f"subscription {ids[d]!r}: {error}") from error
-        texts[d] = texts[d] or _WRITE(documents[d]).encode("utf-8", "surrogatepass")
+    left = np.flatnonzero(alone).tolist()
     all_ids, notes = Texts.of(ids), _texts(texts)
-    segments = [Segment.build(lowered, {_PATTERN: notes.take(left)})] if len(left) or not ids else []
+    segments = (
+        [_one_by_one([ids[d] for d in left], [documents[d] for d in left], [texts[d] for d in left])] if left else []
+    )
     if len(of_members):
         segments.append(by_member.segment(all_ids.take(of_members), {_PATTERN: notes.take(of_members)}))
     for template, which in together:
@@ -62,6 +59,18 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
         segments.append(template.segment(all_ids.take(which), skeletons, first, {_PATTERN: notes.take(which)}))
     none: Int32 = np.empty(0, np.int32)
     return segments[0] if len(segments) == 1 else Segment.merge([(segment, none) for segment in segments])
+
+
+def _one_by_one(ids: Sequence[str], documents: Sequence[Any], texts: Sequence[bytes]) -> Segment:
+    """The segment of these patterns; their JSON is written where it is empty. Raises MatchingError."""
+    lowered, written = [], []
+    for id, document, text in zip(ids, documents, texts, strict=True):
+        try:
+            lowered.append((id, lower(parse(document))))
+        except PatternError as error:
+            raise MatchingError(f"subscription {id!r}: {error}") from error
+        written.append(text or _WRITE(document).encode("utf-8", "surrogatepass"))
+    return Segment.build(lowered, {_PATTERN: _texts(written)})
 
 
 def pattern_of(segment: Segment, position: int) -> Pattern:

@@ -17,7 +17,7 @@ from matchers.index.kernels.json import Documents
 from matchers.index.kernels.members import members
 from matchers.index.segment import Note, Segment
 from matchers.index.skeletons import Skeletons
-from matchers.index.templates import FEWEST_DOCUMENTS, by_shape, template_of
+from matchers.index.templates import by_shape, template_of
 from matchers.index.texts import Texts
 from matchers.index.vocabulary import Vocabulary
 from matchers.language.lowering import MAX_RANGES
@@ -42,7 +42,7 @@ class MemberTable:
 def compiled_by_member(documents: Sequence[bytes]) -> MemberTable:
     """Compile the patterns whose members all have a shape that is frequent and simple. They are JSON objects without
     space."""
-    values, owner = _members(documents if len(documents) >= FEWEST_DOCUMENTS else [])
+    values, owner = _members(documents)
     templates = list(by_shape(values, template_of))
     known = np.zeros(len(owner), np.bool_)
     ranges = np.zeros(len(owner), np.int64)
