@@ -23,6 +23,7 @@ from matchers.index.kernels.single import (
     Rows,
     encode_one,
     fill_one,
+    read_and_encode_one,
     read_one,
     settle_one,
 )
@@ -61,10 +62,13 @@ class Workspace:
         self._reader = _EventReader(plan.fields)
         pairs = zip(snapshot.parts, plan.encoders, snapshot.removed, strict=True)
         self._parts = [_PartAlone(part, encoder, removed, self._reader) for part, encoder, removed in pairs]
+        self._only = self._parts[0] if len(self._parts) == 1 and not plan.encoders[0].changes_texts else None
 
     def match(self, event: Event | bytes) -> list[str]:
-        self._reader.read(event)
         found: list[str] = []
+        if self._only is not None and isinstance(event, bytes) and self._only.match_bytes(event, found):
+            return found
+        self._reader.read(event)
         for part in self._parts:
             part.match(event, found)
         return found
@@ -91,12 +95,10 @@ class _EventReader:
 
     def read(self, event: Event | bytes) -> None:
         if isinstance(event, bytes):
-            if len(event) >= 2 * self.room:  # a value takes a byte and a separator
-                self._make_room(len(event))
-            self.text = np.frombuffer(event, np.uint8)
+            self.take(event)
             self.n = read_one(self.text, self.held)
             if self.n != UNREAD:
-                self.several = bool(self._several[0])
+                self.taken()
                 return
             event = parsed(event)
         scalars, self.several = read_document(event, self.fields)
@@ -106,6 +108,16 @@ class _EventReader:
             self._make_room(2 * self.n)
         self.text = np.frombuffer(b"".join(scalars.texts), np.uint8)
         fill_one(table, self.held)
+
+    def take(self, event: bytes) -> None:
+        """Make room for the values of an event that is to be read from `text`."""
+        if len(event) >= 2 * self.room:  # a value takes a byte and a separator
+            self._make_room(len(event))
+        self.text = np.frombuffer(event, np.uint8)
+
+    def taken(self) -> None:
+        """Note what a kernel has read of `text`."""
+        self.several = bool(self._several[0])
 
     @property
     def values(self) -> Values:
@@ -121,6 +133,7 @@ class _PartAlone:
         self._rows = ArraysHandle(Rows(part.segment.owner, part.segment.doubt, removed))
         self._most = int(encoder.n_columns.max(initial=0))  # columns of a field
         self._absent = len(encoder.columns.absent)
+        self._n_columns = len(encoder.vocabulary.columns)
         self._make_room(_FIRST_ROOM_VALUES)
 
     def _make_room(self, room: int) -> None:
@@ -132,7 +145,25 @@ class _PartAlone:
 
     def match(self, event: Event | bytes, found: list[str]) -> None:
         """Append the ids that the event satisfies."""
-        rows = self._matcher(self._encoded())
+        self._add(self._matcher(self._encoded()), event, found)
+
+    def match_bytes(self, event: bytes, found: list[str]) -> bool:
+        """Append the ids that an event satisfies that the reader has not read yet. Returns whether a kernel could read
+        it."""
+        reader = self._reader
+        reader.take(event)
+        if (room := reader.room * self._most + self._absent) > len(self._column):
+            self._make_room(room)
+        n = read_and_encode_one(reader.text, reader.held, self._encoding)
+        if n == UNREAD:
+            return False
+        reader.taken()
+        batch = EventBatch(self._offsets, self._column[:n], self._value[:n], self._n_columns)
+        self._add(self._matcher(batch), event, found)
+        return True
+
+    def _add(self, rows: Int32, event: Event | bytes, found: list[str]) -> None:
+        """Append the ids of the rows that match."""
         if not len(rows):
             return
         positions: Int32 = np.empty(len(rows), np.int32)
@@ -155,4 +186,4 @@ class _PartAlone:
         if room > len(self._column):
             self._make_room(2 * room)
         n = encode_one(reader.text, reader.held, self._encoding)
-        return EventBatch(self._offsets, self._column[:n], self._value[:n], len(encoder.vocabulary.columns))
+        return EventBatch(self._offsets, self._column[:n], self._value[:n], self._n_columns)

@@ -80,6 +80,15 @@ def encode_one(text: Any, held_reading: Any, held: Any) -> int:
 
 
 @kernel
+def read_and_encode_one(text: Any, held_reading: Any, held: Any) -> int:
+    """`read_one` and `encode_one` in one call, which costs a microsecond less; returns how many places the event has,
+    or UNREAD."""
+    if read_one(text, held_reading) == UNREAD:
+        return UNREAD
+    return encode_one(text, held_reading, held)
+
+
+@kernel
 def settle_one(rows: Any, several: bool, held: Any, out: Any) -> int:
     """Fill `out` with the subscriptions of the rows that matched, of held `Rows`, each once and without the removed
     ones; returns how many, or IN_DOUBT if one of the rows needs a look at the event."""
