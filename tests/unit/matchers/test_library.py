@@ -164,6 +164,18 @@ def test_of_a_repeated_name_the_last_counts() -> None:
     assert Index.build({"s": {"x": [2]}}).match([b'{"x": 1, "x": 2}', b'{"x": 2, "x": 1}']) == [["s"], []]
 
 
+def test_bytes_alone_are_matched_by_elements_of_arrays_and_with_any_number_of_values() -> None:
+    index = Index.build({"both": {"a": {"x": [1], "y": [2]}}, "x": {"a": {"x": [1]}}})
+    apart, together = b'{"a":[{"x":1,"y":3},{"x":9,"y":2}]}', b'{"a":[{"x":1,"y":2},{"x":9,"y":3}]}'
+    assert index.match([apart, together, apart]) == [["x"], ["both", "x"], ["x"]]
+    one = Index.build({"s": {"x": [{"prefix": "a"}], "$not": {"x": [{"text-length": [">", 3]}]}}})
+    assert one.match([b'{"x":["abcd","z"]}', b'{"x":["abc","z"]}']) == [[], ["s"]]
+    several = Index.build({"last": {"x": [9_999]}, "none": {"x": [10_000]}, "z": {"z": [{"exists": False}]}})
+    for n in (10, 300, 10_000, 5):
+        event = json.dumps({"x": list(range(10_000 - n, 10_000))}, separators=(",", ":")).encode()
+        assert several.match([event]) == [["last", "z"]]
+
+
 def test_an_event_may_hold_more_than_the_last_one_did() -> None:
     index = Index.build({"s": {"x": [{"numeric": [">", 4_998]}]}}, algorithm="tiles")
     for n in (1, 5_000, 2, 5_000):
