@@ -70,10 +70,10 @@ def replay(
 def catch_up(
     *,
     ids: Annotated[
-        list[str] | None, typer.Argument(help="Ids; all subscriptions with a start if left out.", show_default=False)
+        list[str] | None, typer.Argument(help="Ids; all whose documents have `from` if left out.", show_default=False)
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Wait for further subscriptions with a start, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Wait for further documents with `from`, until Ctrl-C.")
     ] = False,
     rate: Annotated[
         float | None, typer.Option(help="Most past events per second.", min=0.1, show_default=False)
@@ -91,7 +91,7 @@ def catch_up(
     in several processes too. Exit code 1 if the past events of a subscription cannot be delivered.
     """
     if ids and follow:
-        raise typer.BadParameter("--follow is for all subscriptions with a start; leave out the ids")
+        raise typer.BadParameter("--follow is for all documents with `from`; leave out the ids")
     stop, answering = stop_on_signals(), Answering(True, timeout, as_json)
     with client_of(settings) as client:
         if ids:

@@ -176,8 +176,8 @@ class Client:
         stop: Event | None = None,
         skipped: Callable[[str], object] = lambda id: None,
     ) -> Starts:
-        """Read the ids of subscriptions that were written with a start, in the document or beside it, as the group
-        `QUERY.catch-up`, until `stop` is set or, without `follow`, to the present end.
+        """Read the ids of subscriptions whose documents name their start as `from`, as the group `QUERY.catch-up`,
+        until `stop` is set or, without `follow`, to the present end.
 
         Each comes until it is committed. Those that were written more than six days ago are only given to `skipped`:
         the brokers may have forgotten that their past events are delivered.

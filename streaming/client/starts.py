@@ -1,4 +1,4 @@
-"""Follow the subscriptions topic for subscriptions that have a start."""
+"""Follow the subscriptions topic for documents that name their start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_AGE_MS = 6 * 86_400_000  # brokers forget after 7 days (offsets.retention.m
 
 
 class Starts:
-    """The ids of subscriptions whose past events are to be delivered, each time one is written with a start.
+    """The ids of subscriptions whose documents name their start as `from`, each time one is written.
 
         with client.starts() as starts:
             for id in starts:
@@ -46,7 +46,7 @@ class Starts:
     def __next__(self) -> str:
         """Raises StopIteration as `Deliveries` does, and JobError."""
         for record in self._records:
-            if has_start(record) and (id := id_of(record.key, record.event)):
+            if names_start(record) and (id := id_of(record.key, record.event)):
                 text = id.decode(errors="replace")
                 if record.time_ms >= 1_000 * time.time() - MOST_AGE_MS:
                     return text
@@ -62,14 +62,13 @@ class Starts:
         self._records.close()
 
 
-def has_start(record: Delivery) -> bool:
-    """Whether a record of the subscriptions topic has a start, in its header or its document."""
+def names_start(record: Delivery) -> bool:
+    """Whether a record of the subscriptions topic has a start in its document. One in its header counts instead, and is
+    that of a command that delivers the past events itself."""
     value = record.event
-    if value is None:
+    if value is None or (b'"from"' not in value and b"\\u" not in value):  # nearly all
         return False
     if any(name == START for name, _ in record.headers):
-        return True
-    if b'"from"' not in value and b"\\u" not in value:  # nearly all
         return False
     try:
         document = orjson.loads(value)

@@ -109,4 +109,4 @@ def test_what_cannot_be_caught_up_is_named_and_does_not_hold_up_others(sluice: C
     assert "'good' is paused, so nothing is live" in sluice("catch-up", "good", code=1)
     sluice("resume", "good")
     assert "'good' has no start" in sluice("catch-up", "good", code=1)
-    assert "--follow is for all subscriptions" in sluice("catch-up", "good", "--follow", code=2)
+    assert "--follow is for all documents" in sluice("catch-up", "good", "--follow", code=2)

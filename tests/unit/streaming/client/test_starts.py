@@ -1,4 +1,4 @@
-"""Which records of the subscriptions topic have a start, and when they are committed."""
+"""Which documents name their start, and when they are committed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from streaming.admin.deliveries import Delivery
 from streaming.client.deliveries import Deliveries
-from streaming.client.starts import MOST_AGE_MS, Starts, has_start
+from streaming.client.starts import MOST_AGE_MS, Starts, names_start
 from tests.support.doubles.topic import Record
 from tests.unit.streaming.client.test_deliveries import End, Scripted, given
 
@@ -23,7 +23,9 @@ NOW_MS = int(1_000 * time.time())
     ("value", "headers", "is_start"),
     [
         (STARTED, {}, True),
-        (DOCUMENT, {"sluice_start": "{}"}, True),
+        (STARTED, {"other": "x"}, True),
+        (STARTED, {"sluice_start": "{}"}, False),
+        (DOCUMENT, {"sluice_start": "{}"}, False),
         (b'{"subscriber": "alice", "pattern": {}, "fr\\u006fm": "oldest"}', {}, True),
         (DOCUMENT, {"other": "x"}, False),
         (DOCUMENT | {"pattern": {"from": ["oldest"]}}, {}, False),
@@ -32,8 +34,10 @@ NOW_MS = int(1_000 * time.time())
         (None, {"sluice_start": "{}"}, False),
     ],
 )
-def test_a_start_is_in_the_document_or_in_the_header(value: Any, headers: dict[str, str], is_start: bool) -> None:
-    assert has_start(Delivery.of(Record("a", value, headers=headers))) is is_start
+def test_a_start_in_the_document_is_found_unless_a_command_wrote_another(
+    value: Any, headers: dict[str, str], is_start: bool
+) -> None:
+    assert names_start(Delivery.of(Record("a", value, headers=headers))) is is_start
 
 
 def test_ids_with_a_start_come_in_order_and_are_committed_with_all_before_them() -> None:
