@@ -49,9 +49,9 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
     alone[of_members] = False
     left = np.flatnonzero(alone).tolist()
     all_ids, notes = Texts.of(ids), _texts(texts)
-    segments = (
-        [_one_by_one([ids[d] for d in left], [documents[d] for d in left], [texts[d] for d in left])] if left else []
-    )
+    segments = []
+    if left:
+        segments.append(_one_by_one([ids[d] for d in left], [documents[d] for d in left], [texts[d] for d in left]))
     if len(of_members):
         segments.append(by_member.segment(all_ids.take(of_members), {_PATTERN: notes.take(of_members)}))
     for template, which in together:

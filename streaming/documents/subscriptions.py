@@ -108,12 +108,17 @@ def parsed(text: bytes | str) -> Any:
     orjson reads integers beyond 64 bits as the nearest doubles, and the pattern would match other numbers than it says.
     """
     document = orjson.loads(text)
-    if _LONG_INTEGER not in (text if isinstance(text, bytes) else text.encode()).translate(_ZEROS):
+    if not has_long_integer(text if isinstance(text, bytes) else text.encode()):
         return document
     try:
         return json.loads(text, parse_int=_integer)
     except RecursionError:  # no pattern may be as deep
         return document
+
+
+def has_long_integer(text: bytes) -> bool:
+    """Whether a JSON text may hold an integer that needs more than 64 bits."""
+    return _LONG_INTEGER in text.translate(_ZEROS)
 
 
 def _integer(digits: str) -> float:

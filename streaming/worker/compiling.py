@@ -28,7 +28,7 @@ from streaming.documents.subscriptions import (
     SUBSCRIBER,
     Refused,
     Subscription,
-    parsed,
+    has_long_integer,
     read_change,
     read_envelope,
     text_of,
@@ -188,10 +188,10 @@ def _by_member(
     waiting = [row for row, outcome in enumerate(outcomes) if outcome is None]
     for row in waiting if len(waiting) >= FEWEST_DOCUMENTS else ():
         value, tenant = values[row].as_py(), changes.tenant(row)
-        if value is None or tenant.pattern:
+        if value is None or tenant.pattern or has_long_integer(value):
             continue
         try:
-            document = parsed(value)
+            document = orjson.loads(value)
             subscription, paused, _ = read_envelope(text_of(changes.keys[row]), document, tenant)
             pattern = document["pattern"]
             if paused or not isinstance(pattern, dict):

@@ -271,3 +271,16 @@ def test_members_that_are_too_large_together_are_refused() -> None:
     patterns = {f"s{i}": {"x": half, "y": half} | {f"z{j}": [1] for j in range(4) if i >> j & 1} for i in range(16)}
     with pytest.raises(MatchingError, match="more than 100000 values and ranges"):
         Index.build(patterns)
+
+
+@pytest.mark.parametrize("number", ["9" * 500, "-" + "9" * 500, "1e999", str(2**64), str(2**64 + 1), str(2**53 + 1)])
+def test_numbers_that_no_double_is_are_refused_in_patterns_of_many_shapes(number: str) -> None:
+    """A writer of JSON may write infinity as null."""
+    values = [
+        f'{{"id": "s{i}", "subscriber": "a", "pattern": {{"x": [{number}], {others}"y": [1]}}}}'.encode()
+        for i in range(16)
+        for others in ["".join(f'"z{j}": [1], ' for j in range(4) if i >> j & 1)]
+    ]
+    outcomes = compile_changes(changes([(None, value) for value in values])).outcomes
+    whole = number == str(2**64)  # a double is exactly that
+    assert [type(outcome) for outcome in outcomes] == [Subscription if whole else Refused] * 16
