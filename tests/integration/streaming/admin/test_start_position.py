@@ -147,7 +147,7 @@ def test_past_events_are_joined_to_live_ones_while_events_flow(sluice: CommandLi
         assert json.loads(sluice("resume", "a", "--catch-up", "--json"))["events"] == 0
         sluice("pause", "b", "--wait")
         sluice("resume", "b", "--wait")
-        assert "was written without a start" in sluice("resume", "b", "--catch-up", code=1)
+        assert "'b' has no start" in sluice("resume", "b", "--catch-up", code=1)
         assert len(delivered(settings, "a")) == flow.count
 
 
