@@ -2,7 +2,8 @@
 
 A version is a digest of all definitions that an algorithm's package has or uses, followed by their names through
 `matchers`, but for those that compile kernels or only name what a matcher is. Docstrings, comments, types of arguments,
-and the file in which a definition stands change nothing.
+and the file in which a definition stands change nothing. Python writes the definitions anew, and 3.12 writes some in
+another way than 3.11: versions of different Pythons cannot be compared.
 """
 
 from __future__ import annotations
