@@ -12,7 +12,7 @@ from matchers.contract.tables import Int32, offsets_of
 from matchers.errors import MatchingError, PatternError
 from matchers.index.members import compiled_by_member
 from matchers.index.segment import Segment
-from matchers.index.skeletons import Skeletons
+from matchers.index.skeletons import Skeletons, joined
 from matchers.index.templates import FEWEST_DOCUMENTS, by_shape, template_of
 from matchers.index.texts import Texts
 from matchers.language.lowering import lower
@@ -38,7 +38,7 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
     if len(ids) < FEWEST_DOCUMENTS:
         return _one_by_one(ids, documents, [b""] * len(ids))
     texts = [_WRITE(document).encode("utf-8", "surrogatepass") if _plain(document) else b"" for document in documents]
-    skeletons = Skeletons.of_all(texts)
+    skeletons = Skeletons.of(*joined(texts))
     together = list(by_shape(skeletons, template_of))
     alone = np.ones(len(ids), np.bool_)
     for _, which in together:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from matchers.contract.tables import Int32, Int64, SubscriptionTable
-from matchers.index.kernels.json import Documents
 from matchers.index.kernels.members import members
 from matchers.index.segment import Note, Segment
-from matchers.index.skeletons import Skeletons
-from matchers.index.templates import by_shape, template_of
+from matchers.index.skeletons import Skeletons, joined
+from matchers.index.templates import FEWEST_DOCUMENTS, by_shape, template_of
 from matchers.index.texts import Texts
 from matchers.index.vocabulary import Vocabulary
 from matchers.language.lowering import MAX_RANGES
@@ -42,6 +41,9 @@ class MemberTable:
 def compiled_by_member(documents: Sequence[bytes]) -> MemberTable:
     """Compile the patterns whose members all have a shape that is frequent and simple. They are JSON objects without
     space."""
+    if len(documents) < FEWEST_DOCUMENTS:
+        nothing = Segment.build(())
+        return MemberTable(np.empty(0, np.int64), nothing.table, nothing.vocabulary)
     values, owner = _members(documents)
     templates = list(by_shape(values, template_of))
     known = np.zeros(len(owner), np.bool_)
@@ -77,12 +79,9 @@ def compiled_by_member(documents: Sequence[bytes]) -> MemberTable:
 
 def _members(documents: Sequence[bytes]) -> tuple[Skeletons, Int32]:
     """The members of these documents, each as a document, and the position of the one that it is of."""
-    lengths = np.array([len(document) for document in documents], np.int64)
-    ends = np.cumsum(lengths)
-    text = np.frombuffer(b"".join(documents), np.uint8)
-    most = np.count_nonzero(text == _COLON)
-    written = np.empty(len(text) + 2 * most, np.uint8)
-    member_begins, member_ends = np.empty(most, np.int64), np.empty(most, np.int64)
-    owner = np.empty(most, np.int32)
-    n = members(Documents(text, ends - lengths, ends), written, member_begins, member_ends, owner)
-    return Skeletons.of(written, member_begins[:n], member_ends[:n]), owner[:n]
+    whole = joined(documents)
+    most = np.count_nonzero(whole.text == _COLON)
+    written = np.empty(len(whole.text) + 2 * most, np.uint8)
+    begins, ends, owner = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int32)
+    n = members(whole, written, begins, ends, owner)
+    return Skeletons.of(written, begins[:n], ends[:n]), owner[:n]

@@ -66,8 +66,10 @@ class Workspace:
 
     def match(self, event: Event | bytes) -> list[str]:
         found: list[str] = []
-        if self._only is not None and isinstance(event, bytes) and self._only.match_bytes(event, found):
-            return found
+        if self._only is not None and isinstance(event, bytes):
+            if self._only.match_bytes(event, found):
+                return found
+            event = parsed(event)
         self._reader.read(event)
         for part in self._parts:
             part.match(event, found)

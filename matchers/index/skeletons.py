@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.contract.tables import Float64, Int32, Int64
+from matchers.contract.tables import Float64, Int32, Int64, offsets_of
 from matchers.index.kernels.json import Documents
 from matchers.index.kernels.skeleton import Shapes, SkeletonSlots, skeletons
 
@@ -33,12 +33,6 @@ class Skeletons:
     start: Int64  # [V]
     length: Int32  # [V]
     text: NDArray[np.uint8]
-
-    @classmethod
-    def of_all(cls, documents: Sequence[bytes]) -> Skeletons:
-        lengths = np.array([len(document) for document in documents], np.int64)
-        ends = np.cumsum(lengths)
-        return cls.of(np.frombuffer(b"".join(documents), np.uint8), ends - lengths, ends)
 
     @classmethod
     def of(cls, text: NDArray[np.uint8], begins: Int64, ends: Int64) -> Skeletons:
@@ -67,6 +61,11 @@ class Skeletons:
         begins = self.start[values].tolist()
         ends = (self.start[values] + self.length[values]).tolist()
         return [bytes(whole[a:b]) for a, b in zip(begins, ends, strict=True)]
+
+
+def joined(documents: Sequence[bytes]) -> Documents:
+    offsets = offsets_of([len(document) for document in documents])
+    return Documents(np.frombuffer(b"".join(documents), np.uint8), offsets[:-1], offsets[1:])
 
 
 def slot_text(slot: int) -> str:

@@ -201,8 +201,6 @@ def _by_member(
             continue
         rows.append(row)
         subscriptions.append(subscription._replace(id=tenant.qualified(subscription.id)))
-    if len(rows) < FEWEST_DOCUMENTS:
-        return
     compiled = compiled_by_member(patterns)
     kept = [subscriptions[i] for i in compiled.documents.tolist()]
     of = [rows[i] for i in compiled.documents.tolist()]
