@@ -9,8 +9,6 @@ another way than 3.11: versions of different Pythons cannot be compared.
 from __future__ import annotations
 
 import ast
-import csv
-import sys
 from collections.abc import Iterator
 from functools import cache
 from hashlib import blake2b
@@ -24,7 +22,7 @@ NOT_TIMED = ("matchers.kernels.jit", "matchers.contract", "matchers.errors")
 
 
 class _Module(NamedTuple):
-    """What the names at the top level of a module stand for."""
+    """The definitions and imports at the top level of a module."""
 
     definitions: dict[str, list[ast.stmt]]
     imports: dict[str, tuple[str, str | None]]  # a module, and the name in it or None for the module itself
@@ -38,7 +36,7 @@ class CodeSources:
 
     def version(self, algorithm: str) -> str:
         """Ten hex digits; "" for an algorithm that is not there."""
-        found: dict[tuple[str, str], None] = {}
+        found: set[tuple[str, str]] = set()
         waiting = [
             (module, name)
             for module, of in self._modules.items()
@@ -47,19 +45,17 @@ class CodeSources:
         ]
         while waiting:
             if (one := waiting.pop()) not in found:
-                found[one] = None
+                found.add(one)
                 waiting += self._used(*one)
         texts = sorted(
-            f"{name} {ast.unparse(_Bare().visit(node))}"
-            for module, name in found
-            for node in self._modules[module].definitions[name]
+            f"{name} {ast.unparse(node)}" for module, name in found for node in self._modules[module].definitions[name]
         )
         return blake2b("\n".join(texts).encode(), digest_size=5).hexdigest() if texts else ""
 
     def _used(self, module: str, name: str) -> Iterator[tuple[str, str]]:
         """The definitions that one names."""
         for node in self._modules[module].definitions[name]:
-            for part in ast.walk(_Bare().visit(node)):
+            for part in ast.walk(node):
                 if isinstance(part, ast.Name):
                     yield from self._definition(module, part.id)
                 elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
@@ -85,7 +81,7 @@ def _modules(home: Path) -> Iterator[tuple[str, _Module]]:
         module = _Module({}, {})
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             for defined in _defined(node):
-                module.definitions.setdefault(defined, []).append(node)
+                module.definitions.setdefault(defined, []).append(_Bare().visit(node))
             if isinstance(node, ast.Import):
                 module.imports.update({alias.asname or alias.name: (alias.name, None) for alias in node.names})
             elif isinstance(node, ast.ImportFrom):
@@ -135,24 +131,3 @@ def code_version(algorithm: str) -> str:
 @cache
 def _here() -> CodeSources:
     return CodeSources()
-
-
-def outdated(directory: Path) -> dict[str, list[str]]:
-    """The CSV files of a directory with measurements of older code, each with the algorithms that have changed."""
-    found: dict[str, list[str]] = {}
-    for file in sorted(directory.glob("*.csv")):
-        with file.open(newline="", encoding="utf-8") as stream:
-            rows = [row for row in csv.DictReader(stream) if COLUMN in row and not row["left_out"]]
-        older = {row["algorithm"] for row in rows if row[COLUMN] != code_version(row["algorithm"])}
-        if older:
-            found[file.name] = sorted(older)
-    return found
-
-
-def report(directory: Path) -> str:
-    """`outdated` as text, a line for each file."""
-    return "".join(f"{file}: {', '.join(algorithms)}\n" for file, algorithms in outdated(directory).items())
-
-
-if __name__ == "__main__":
-    sys.stdout.write(report(HOME / "docs" / "papers"))

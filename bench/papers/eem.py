@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bench.papers.figures import Figure, Point, Ratio, Series, Value, over, over_option, sizes
+from bench.papers.rein import NO_BLOCKS
 from bench.workloads.distributions import Distribution
 from bench.workloads.synthetic import Workload
 
@@ -21,7 +22,7 @@ RATE = {"false_positives": 0.001}
 WPA = Series("wpa_rein", "wpa_rein", RATE)
 REINS = (
     Series("rein", "rein"),
-    Series("rein, no blocks", "wpa_rein", {"levels": 1}),  # what WPA-REIN is with one level, skipping nothing
+    NO_BLOCKS,
     Series("ada_rein", "ada_rein", RATE),
     Series("ada_rein, whole", "ada_rein", {**RATE, "whole": True}),  # as its paper has it: it skips whole attributes
     WPA,

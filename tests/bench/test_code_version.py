@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.papers.code_version import HOME, CodeSources, report
+from bench.papers.code_version import HOME, CodeSources
+from bench.papers.older_code import report
 
 FILES = {
     "matchers/__init__.py": "from matchers.algorithms import fast\n",
@@ -73,4 +74,4 @@ def test_an_algorithm_that_is_not_there_has_no_version(tmp_path: Path) -> None:
 def test_the_files_of_older_code_are_named() -> None:
     directory = HOME / "docs" / "papers"
     named = (directory / "older-code.txt").read_text()
-    assert named == report(directory), "`python -m bench.papers.code_version > docs/papers/older-code.txt` names them"
+    assert named == report(directory), "`python -m bench.papers.older_code > docs/papers/older-code.txt` names them"
