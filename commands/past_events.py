@@ -10,7 +10,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from commands.shared.client import client_of, deliver_past
+from commands.shared.client import client_of, deliver_all_past, deliver_past
 from commands.shared.flags import Answering, Json, with_settings_of_tenant
 from commands.shared.signals import STOPPED, stop_on_signals
 from commands.shared.terminal import emit, note, progress_of
@@ -92,12 +92,11 @@ def catch_up(
     """
     if ids and follow:
         raise typer.BadParameter("--follow is for all documents with `from`; leave out the ids")
-    stop, answering = stop_on_signals(), Answering(True, timeout, as_json)
+    answering = Answering(True, timeout, as_json)
     with client_of(settings) as client:
         if ids:
-            finished = all(deliver_past(client, id, None, rate, answering, stop) for id in dict.fromkeys(ids))
-            raise typer.Exit(0 if finished else STOPPED)
-        failed = 0
+            raise typer.Exit(0 if deliver_all_past(client, ids, None, rate, answering) else STOPPED)
+        stop, failed = stop_on_signals(), 0
         with client.starts(follow=follow, stop=stop, skipped=_skip) as starts:
             for id in starts:
                 try:

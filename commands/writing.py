@@ -12,7 +12,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from commands.shared.client import catch_up, client_of, report, report_written
+from commands.shared.client import client_of, deliver_all_past, report, report_written
 from commands.shared.flags import Answering, Ids, Json, answering, with_flags, with_settings, with_settings_of_tenant
 from commands.shared.inputs import ids_of, lines_of
 from commands.shared.signals import STOPPED
@@ -112,7 +112,7 @@ def subscribe(
         if begin is not None:
             start = start_of("--from", begin, int(time.time() * 1000), lambda: _topics(settings))
             documents = dict(records)
-            past = partial(catch_up, client, [id.decode() for id in documents], start, rate, answers)
+            past = partial(deliver_all_past, client, [id.decode() for id in documents], start, rate, answers)
             _end(client.begin(documents.items(), start), "subscriptions", settings, answers, "is there already", past)
         _end(client.write(records, "subscriptions", answers=answers.wait), "subscriptions", settings, answers)
 
@@ -165,7 +165,7 @@ def resume(
     with client_of(settings) as client:
         wanted = list(ids_of(ids))
         changes = client.resume(*wanted, catch_up=catches_up, timeout_s=answers.timeout_s)
-        past = partial(catch_up, client, wanted, None, rate, answers) if catches_up else None
+        past = partial(deliver_all_past, client, wanted, None, rate, answers) if catches_up else None
         _end(changes, "resumptions", settings, answers, "not paused", past)
 
 

@@ -45,13 +45,13 @@ def report(changes: WrittenChanges, what: str, settings: Settings, answering: An
     return refused
 
 
-def catch_up(
+def deliver_all_past(
     client: Client,
     ids: Iterable[str],
     start: Start | None,
     rate: float | None,
     answering: Answering,
-    refused: Collection[str],
+    refused: Collection[str] = (),
 ) -> bool:
     """Deliver the past events of subscriptions that were not refused, one after the other. Returns whether all were: a
     signal stops it."""
