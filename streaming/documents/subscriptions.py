@@ -136,7 +136,7 @@ def id_of(key: bytes | None, value: bytes | None) -> bytes | None:
 
 
 class Envelope(NamedTuple):
-    """What a document says beside its pattern."""
+    """All of a document but its pattern."""
 
     subscription: Subscription
     paused: bool
