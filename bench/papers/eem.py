@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bench.papers.figures import Figure, Point, Ratio, Series, Value, over, over_option, sizes
-from bench.papers.rein import NO_BLOCKS
 from bench.workloads.distributions import Distribution
 from bench.workloads.synthetic import Workload
 
@@ -22,7 +21,6 @@ RATE = {"false_positives": 0.001}
 WPA = Series("wpa_rein", "wpa_rein", RATE)
 REINS = (
     Series("rein", "rein"),
-    NO_BLOCKS,
     Series("ada_rein", "ada_rein", RATE),
     Series("ada_rein, whole", "ada_rein", {**RATE, "whole": True}),  # as its paper has it: it skips whole attributes
     WPA,

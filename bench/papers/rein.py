@@ -16,7 +16,7 @@ from bench.workloads.synthetic import Workload
 
 DEFAULT = Workload(subscriptions=1_000_000, attributes=20, predicates=(10, 10), width=0.5, events=400)
 H_TREE = Series("h_tree", "h_tree", {"c": 6, "l": 6})  # table II
-NO_BLOCKS = Series("rein, no blocks", "wpa_rein", {"levels": 1})  # what WPA-REIN is with one level, skipping nothing
+NO_BLOCKS = Series("rein, no blocks", "rein", {"blocks": False})  # bits of all subscriptions, as in the paper
 ALL = (*lines("scan", "counting", "tama", "rein"), H_TREE)
 THOUSANDS = (200_000, 600_000, 1_000_000, 1_400_000, 2_000_000)
 EVENTS_MATCHED = 400 * 1_000_000  # pairs of events and subscriptions behind the counts of tables IV and VI

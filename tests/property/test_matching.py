@@ -69,6 +69,8 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     "hem, without sets": ("hem", {"c": 3, "g": 0, "block": 64}),
     "pem, three algorithms": ("pem", {"algorithms": ("opindex", "hem", "rein"), "slices": 4, "window": 1}),
     "pem, three cut at p": ("pem", {"algorithms": ("tama", "hem", "rein"), "ranked": False, "adjust": False}),
+    "rein, bits": ("rein", {"blocks": False}),
+    "ada_rein, bits": ("ada_rein", {"blocks": False, "exact": True}),
     "tiles, small": ("tiles", {"tile": 2, "fewest": 1}),
     "tiles, two threads": ("tiles", {"tile": 3, "fewest": 1, "threads": 2}),
 }

@@ -38,7 +38,7 @@ from matchers.contract.matcher import AdaptiveMatcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
 from matchers.papers.ada_rein.kernel import Ordered, Skipped, ada_rein, arrange, last_misses
-from matchers.papers.rein import bucket_cells, bucket_lists
+from matchers.papers.rein import bucket_lists, lists_of
 from matchers.papers.rein.kernel import BucketLists
 
 # The sample is complete with enough events and enough false positives at the bar, or with enough pairs of an event and
@@ -314,7 +314,7 @@ def _kept(order: SkipSequence, lists: BucketLists, column: int, bar: int) -> Buc
     )
     begin, per_unit = (np.zeros(1), np.zeros(1)) if column < 0 else (lists.begin[[column]], lists.per_unit[[column]])
     cells = Cells(lists.n, begin, per_unit)
-    return bucket_lists(kept.subscription, kept.column, kept.low, kept.high, cells, n_subscriptions)
+    return bucket_lists(kept.subscription, kept.column, kept.low, kept.high, cells, n_subscriptions, lists.block)
 
 
 def _width(table: SubscriptionTable, predicates: Predicates, cells: Cells) -> Float64:
@@ -334,19 +334,17 @@ def build(
     exact: bool = False,
     buckets: int | None = None,
     whole: bool = False,
+    blocks: bool | None = None,
 ) -> AdaRein:
-    """`false_positives` is the target of F, below 1; `exact` drops them; `buckets` as in `rein`.
+    """`false_positives` is the target of F, below 1; `exact` drops them; `buckets` and `blocks` as in `rein`.
 
     With `whole`, attributes are skipped whole or not at all, as in the source. Raises MatchingError.
     """
     if not 0 <= false_positives < 1:
         raise MatchingError(f"false_positives must be 0 or more and below 1, not {false_positives}")
     predicates = Predicates.of(table)
-    cells = bucket_cells(table, len(predicates), buckets)
-    lists = bucket_lists(
-        predicates.subscription, predicates.column, predicates.low, predicates.high, cells, table.n_subscriptions
-    )
-    order = SkipSequence.of(table, predicates, cells)
+    lists = lists_of(table, predicates, buckets, blocks)
+    order = SkipSequence.of(table, predicates, Cells(lists.n, lists.begin, lists.per_unit))
     several = predicates.several(table.n_subscriptions)
     steps = len(order.cost) - 1
     ceiling = plan_of(order, lists, max(1, int(steps * FIRST_CEILING)))

@@ -22,15 +22,7 @@ from matchers.kernels.events import Events
 from matchers.kernels.groups import group_size
 from matchers.kernels.jit import kernel
 from matchers.kernels.rows import clear, lay_out
-from matchers.papers.rein.kernel import (
-    BLOCK,
-    BucketLists,
-    empty,
-    keep_unmarked,
-    mark_row,
-    read_group,
-    room_for,
-)
+from matchers.papers.rein.kernel import BucketLists, mark_group, read_group, room_for
 
 
 class Ordered(NamedTuple):
@@ -131,7 +123,7 @@ def ada_rein(
     n_columns = lists.begin.shape[0]
     n_events = offsets.shape[0] - 1
     group = room_for(n_columns, n_subscriptions)
-    present, least, greatest, arrays, bits, words, marks = group
+    arrays, bits = group.arrays, group.bits
     first = np.zeros(n_columns, np.int64)
     last = np.zeros(n_columns, np.int64)
     doubt = exact and bar > 0
@@ -141,17 +133,7 @@ def ada_rein(
     while event < n_events and out.shape[0] - m >= n_subscriptions:
         n = min(n_events - event, group_size(event - begun, m, out.shape[0] - m))
         read_group(event, n, events, group)
-        for base in range(0, n_subscriptions, BLOCK):
-            length = min(BLOCK, n_subscriptions - base)
-            block = base // BLOCK
-            for g in range(n):
-                empty(marks, length)
-                for a in columns:
-                    mark_row(lists, block * n_columns + a, a, present[g, a], least[g, a], greatest[g, a], marks)
-                if partial_column >= 0:
-                    a = partial_column
-                    mark_row(partial, block, 0, present[g, a], least[g, a], greatest[g, a], marks)
-                keep_unmarked(words, marks, base, length, bits[g])
+        mark_group(n, n_subscriptions, group, lists, columns, partial, partial_column)
         for g in range(n):
             if out.shape[0] - m < n_subscriptions:
                 break

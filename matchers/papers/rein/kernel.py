@@ -10,14 +10,14 @@ of lows and one in the list of highs, in buckets that ascend with the cell of th
 All that is marked without comparing is one contiguous run of 16-bit numbers. A predicate without a low end is in the
 bucket `none`, which no value reaches, one without a high end in no bucket. An absent column marks the run of all lows.
 
-A mark is a byte in the map of a block, which stays in the second cache: one store. A bit would cost a load, an or and
-a store, and with one map for all subscriptions most marks would miss the caches. Several events are marked in a block
-before the next, so that its lists are read from memory once for all of them. Blocks are as long as 16 bits allow,
-because each row costs some ten lines of memory beside its marks: where to begin, two anchor buckets, two runs. With 500
-columns that is most of the time; blocks of 2 ** 14, whose map stays in the first cache, take twice as long there, and a
-quarter more with 20 columns.
+A mark is a byte in the map of a block, which stays in the second cache: one store. A bit costs a load, an or and a
+store, and the bits of many subscriptions leave the caches. Several events are marked in a block before the next, so
+that its lists are read from memory once for all of them. But each row costs some ten lines of memory beside its marks:
+where to begin, two anchor buckets, two runs. With hundreds of columns that is most of the time. So there is one block
+of all subscriptions then (WHOLE), numbered by 32 bits and marked by bits, as in the paper.
 
-Cost per event: a store for each end that the event misses, two anchor buckets for each row, S / 8 comparisons of words.
+Cost per event: a store for each end that the event misses, two anchor buckets for each row, S / 8 comparisons of words,
+or S / 64 with bits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.kernels.bitsets import unmark, unmarked
+from matchers.kernels.bitsets import mark, mark_if, unmark, unmarked
 from matchers.kernels.cells import cell_of
 from matchers.kernels.events import Events
 from matchers.kernels.groups import GROUP, group_size
@@ -34,6 +34,7 @@ from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.rows import Rows, read, settle
 
 BLOCK = (1 << 16) - 64  # subscriptions: nearly as many as 16 bits number, in whole words of bits
+WHOLE = (1 << 31) - 1  # all subscriptions: more are in no table
 NOBODY = BLOCK  # the subscription of a free place in a bucket (buckets.py); its mark is read by none
 _ALL = np.uint64(0x0101010101010101)  # eight marks
 
@@ -41,15 +42,16 @@ _ALL = np.uint64(0x0101010101010101)  # eight marks
 class BucketLists(NamedTuple):
     """The two bucket lists of R = blocks * A rows, P predicates and c cells; row of (block, a): block * A + a."""
 
+    block: int  # subscriptions: BLOCK, or WHOLE
     n: int  # c
     begin: Any  # [A] float64, as in Cells
     per_unit: Any  # [A] float64
     low_start: Any  # [R * (c + 1) + 1] int64: bucket j of row r owns pairs low_start[r * (c + 1) + j] .. the next
     low: Any  # [P] float64
-    low_subscription: Any  # [P] uint16, within the block
+    low_subscription: Any  # [P] uint16 within the block, or uint32
     high_start: Any  # [R * c + 1] int64
     high: Any  # [P or fewer] float64
-    high_subscription: Any  # [P or fewer] uint16
+    high_subscription: Any  # [P or fewer] likewise
 
 
 class EventGroup(NamedTuple):
@@ -59,7 +61,7 @@ class EventGroup(NamedTuple):
     least: Any  # [GROUP, A] float64
     greatest: Any  # [GROUP, A] float64
     arrays: Any  # [GROUP] bool: whether an event has several values in some column
-    bits: Any  # [GROUP, S / 64] uint64: 0 for each subscription that an event does not miss
+    bits: Any  # [GROUP, S / 64] uint64: in the end 0 for each subscription that an event does not miss
     words: Any  # [BLOCK / 8 + 1] uint64: the map of a block and of `NOBODY`, eight marks at a time
     marks: Any  # [BLOCK + 8] uint8: the same memory
 
@@ -85,7 +87,6 @@ def read_group(event: int, n: int, events: Events, group: EventGroup) -> None:
     for g in range(n):
         begin, end = offsets[event + g], offsets[event + g + 1]
         group.arrays[g] = read(column, value, begin, end, group.present[g], group.least[g], group.greatest[g])
-        group.bits[g, :] = ~np.uint64(0)
 
 
 @inlined
@@ -100,7 +101,7 @@ def count(subscription: Any, column: Any, low: Any, high: Any, lists: Any) -> No
     n, columns = lists.n, lists.begin.shape[0]
     for p in range(subscription.shape[0]):
         a = column[p]
-        row = subscription[p] // BLOCK * columns + a
+        row = subscription[p] // lists.block * columns + a
         bucket = low_bucket(low[p], lists.begin[a], lists.per_unit[a], n)
         lists.low_start[row * (n + 1) + bucket + 1] += 1
         if high[p] != np.inf:
@@ -113,8 +114,8 @@ def fill(subscription: Any, column: Any, low: Any, high: Any, lists: Any, low_ne
     n, columns = lists.n, lists.begin.shape[0]
     for p in range(subscription.shape[0]):
         a = column[p]
-        row = subscription[p] // BLOCK * columns + a
-        within = subscription[p] % BLOCK
+        row = subscription[p] // lists.block * columns + a
+        within = subscription[p] % lists.block
         bucket = low_bucket(low[p], lists.begin[a], lists.per_unit[a], n)
         at = low_next[row * (n + 1) + bucket]
         low_next[row * (n + 1) + bucket] = at + 1
@@ -130,20 +131,39 @@ def fill(subscription: Any, column: Any, low: Any, high: Any, lists: Any, low_ne
 
 @kernel
 def mark_all(ids: Any, begin: int, end: int, marks: Any) -> None:
-    whole = begin + ((end - begin) & ~3)  # four at a time: a store does not wait for the next load
-    for k in range(begin, whole, 4):
-        w, x, y, z = np.uint64(ids[k]), np.uint64(ids[k + 1]), np.uint64(ids[k + 2]), np.uint64(ids[k + 3])
-        marks[w] = 1
-        marks[x] = 1
-        marks[y] = 1
-        marks[z] = 1
-    for k in range(whole, end):
-        marks[np.uint64(ids[k])] = 1
+    """`marks`: [.] uint8 bytes, or [1, .] uint64 bits. It is compiled for one of them, so the branch costs nothing."""
+    if marks.ndim == 1:
+        whole = begin + ((end - begin) & ~3)  # four at a time: a store does not wait for the next load
+        for k in range(begin, whole, 4):
+            w, x, y, z = np.uint64(ids[k]), np.uint64(ids[k + 1]), np.uint64(ids[k + 2]), np.uint64(ids[k + 3])
+            marks[w] = 1
+            marks[x] = 1
+            marks[y] = 1
+            marks[z] = 1
+        for k in range(whole, end):
+            marks[np.uint64(ids[k])] = 1
+    else:
+        bits = marks[0]
+        for k in range(begin, end):
+            mark(bits, ids[k])
+
+
+@kernel
+def mark_outside(ids: Any, ends: Any, begin: int, end: int, least: float, greatest: float, marks: Any) -> None:
+    """Mark those of an anchor bucket whose end is not within least .. greatest: each with equal probability, so there
+    is no branch on it."""
+    if marks.ndim == 1:
+        for k in range(begin, end):
+            marks[np.uint64(ids[k])] |= (ends[k] < least) | (ends[k] > greatest)
+    else:
+        bits = marks[0]
+        for k in range(begin, end):
+            mark_if(bits, ids[k], (ends[k] < least) | (ends[k] > greatest))
 
 
 @kernel
 def mark_row(lists: Any, row: int, a: int, present: bool, least: float, greatest: float, marks: Any) -> None:
-    """Mark in a block's map the predicates of one of its rows that the values least .. greatest of column a miss."""
+    """Mark the predicates of a row that the values least .. greatest of column a miss, in the marks of its block."""
     n = lists.n
     base = row * (n + 1)
     end = lists.low_start[base + n + 1]
@@ -153,15 +173,14 @@ def mark_row(lists: Any, row: int, a: int, present: bool, least: float, greatest
     if lists.low_start[base] == end:
         return
     base += 1 + cell_of(greatest, lists.begin[a], lists.per_unit[a], n)
-    for k in range(lists.low_start[base], lists.low_start[base + 1]):
-        # Each one misses or not with equal probability, so there is no branch on it.
-        marks[np.uint64(lists.low_subscription[k])] |= lists.low[k] > greatest
-    mark_all(lists.low_subscription, lists.low_start[base + 1], end, marks)
-    base = row * n
-    anchor = base + cell_of(least, lists.begin[a], lists.per_unit[a], n)
-    mark_all(lists.high_subscription, lists.high_start[base], lists.high_start[anchor], marks)
-    for k in range(lists.high_start[anchor], lists.high_start[anchor + 1]):
-        marks[np.uint64(lists.high_subscription[k])] |= lists.high[k] < least
+    anchor, after = lists.low_start[base], lists.low_start[base + 1]
+    mark_outside(lists.low_subscription, lists.low, anchor, after, -np.inf, greatest, marks)
+    mark_all(lists.low_subscription, after, end, marks)
+    first = lists.high_start[row * n]
+    base = row * n + cell_of(least, lists.begin[a], lists.per_unit[a], n)
+    anchor, after = lists.high_start[base], lists.high_start[base + 1]
+    mark_all(lists.high_subscription, first, anchor, marks)
+    mark_outside(lists.high_subscription, lists.high, anchor, after, least, np.inf, marks)
 
 
 @kernel
@@ -172,13 +191,46 @@ def empty(marks: Any, length: int) -> None:
 
 
 @kernel
-def keep_unmarked(words: Any, marks: Any, base: int, length: int, bits: Any) -> None:
-    """Clear the bit of each unmarked subscription of a block that begins with subscription `base`."""
+def as_bits(words: Any, marks: Any, base: int, length: int, bits: Any) -> None:
+    """Have bit 0 for each unmarked subscription of a block that begins with subscription `base`, and 1 for others."""
+    bits[base >> 6 : (base + length + 63) >> 6] = ~np.uint64(0)
     for w in range((length + 7) >> 3):
         if words[w] != _ALL:
             for within in range(w << 3, (w << 3) + 8):
                 if marks[within] == 0:
                     unmark(bits, base + within)
+
+
+@kernel
+def mark_event(
+    g: int, group: EventGroup, block: int, lists: BucketLists, columns: Any, some: BucketLists, column: int, marks: Any
+) -> None:
+    """Mark what event g of a group misses in a block."""
+    present, least, greatest = group.present[g], group.least[g], group.greatest[g]
+    row = block * lists.begin.shape[0]
+    for a in columns:
+        mark_row(lists, row + a, a, present[a], least[a], greatest[a], marks)
+    if column >= 0:
+        mark_row(some, block, 0, present[column], least[column], greatest[column], marks)
+
+
+@kernel
+def mark_group(
+    n: int, n_subscriptions: int, group: EventGroup, lists: BucketLists, columns: Any, some: BucketLists, column: int
+) -> None:
+    """Have the misses of n events in their bits: of all predicates of `columns` and, unless `column` is -1, of those in
+    `some`, which are lists of that column alone."""
+    _, _, _, _, bits, words, marks = group
+    for base in range(0, n_subscriptions, lists.block):
+        for g in range(n):
+            if lists.block == WHOLE:
+                bits[g, :] = 0
+                mark_event(g, group, 0, lists, columns, some, column, bits[g : g + 1])
+            else:
+                length = min(BLOCK, n_subscriptions - base)
+                empty(marks, length)
+                mark_event(g, group, base // BLOCK, lists, columns, some, column, marks)
+                as_bits(words, marks, base, length, bits[g])
 
 
 @kernel
@@ -188,7 +240,8 @@ def rein(event: int, events: Events, lists: BucketLists, rows: Rows, gone: Any, 
     n_columns = lists.begin.shape[0]
     n_events = events.offsets.shape[0] - 1
     group = room_for(n_columns, n_subscriptions)
-    present, least, greatest, arrays, bits, words, marks = group
+    arrays, bits = group.arrays, group.bits
+    columns = np.arange(n_columns)
     first = np.zeros(n_columns, np.int64)
     last = np.zeros(n_columns, np.int64)
     begun = event
@@ -196,14 +249,7 @@ def rein(event: int, events: Events, lists: BucketLists, rows: Rows, gone: Any, 
     while event < n_events and out.shape[0] - m >= n_subscriptions:
         n = min(n_events - event, group_size(event - begun, m, out.shape[0] - m))
         read_group(event, n, events, group)
-        for base in range(0, n_subscriptions, BLOCK):
-            length = min(BLOCK, n_subscriptions - base)
-            row = base // BLOCK * n_columns
-            for g in range(n):
-                empty(marks, length)
-                for a in range(n_columns):
-                    mark_row(lists, row + a, a, present[g, a], least[g, a], greatest[g, a], marks)
-                keep_unmarked(words, marks, base, length, bits[g])
+        mark_group(n, n_subscriptions, group, lists, columns, lists, -1)
         for g in range(n):
             if out.shape[0] - m < n_subscriptions:
                 break

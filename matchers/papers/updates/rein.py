@@ -78,7 +78,7 @@ class UpdatableRein:
         delete_pairs(number, old.column, old.low, old.high, self._lists, self._low_size, self._high_size)
 
     def _build(self) -> None:
-        self._lists = rein.build(self._table.compact(), self._buckets).lists
+        self._lists = rein.build(self._table.compact(), self._buckets, blocks=True).lists
         self._low_size = np.diff(self._lists.low_start).astype(np.int32)
         self._high_size = np.diff(self._lists.high_start).astype(np.int32)
         self._blocks = -(-self._table.n // BLOCK)

@@ -7,7 +7,7 @@ import pytest
 
 from matchers import EventBatch, MatchingError, SubscriptionTable
 from matchers.papers import rein
-from matchers.papers.rein.kernel import BLOCK, mark_row
+from matchers.papers.rein.kernel import BLOCK, WHOLE, mark_row
 
 pytestmark = pytest.mark.kernels
 inf = float("inf")
@@ -34,11 +34,16 @@ def paper() -> SubscriptionTable:
 
 
 @pytest.mark.parametrize("buckets", [1, 4, 11, 1000])
-def test_the_example_of_the_paper(buckets: int) -> None:
-    built = rein.build(paper(), buckets=buckets)
+@pytest.mark.parametrize("blocks", [True, False])
+def test_the_example_of_the_paper(buckets: int, blocks: bool) -> None:
+    built = rein.build(paper(), buckets, blocks)
     found = [np.zeros(16, np.uint8), np.zeros(16, np.uint8)]
     for a, value in enumerate((3.0, 5.0)):
         mark_row(built.lists, a, a, True, value, value, found[a])
+    bits = np.zeros((2, 1), np.uint64)
+    for a, value in enumerate((3.0, 5.0)):
+        mark_row(built.lists, a, a, True, value, value, bits[a : a + 1])
+    assert [bin(word)[2:] for word in bits[:, 0].tolist()] == ["1111110001", "1101010101"]  # from the right
     assert np.flatnonzero(found[0]).tolist() == [0, 4, 5, 6, 7, 8, 9]  # left of the cube, and right of it
     assert np.flatnonzero(found[1]).tolist() == [0, 2, 4, 6, 8, 9]  # above and below
     assert built.match(EventBatch.from_dense([[3.0, 5.0]])).of(0).tolist() == [1, 3]
@@ -56,7 +61,8 @@ def test_open_ends_are_in_no_bucket_and_an_absent_column_finds_them_all() -> Non
     assert marks.tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
 
 
-def test_subscriptions_of_several_blocks() -> None:
+@pytest.mark.parametrize("blocks", [True, False])
+def test_more_subscriptions_than_a_block(blocks: bool) -> None:
     n = 2 * BLOCK + 77
     rng = np.random.default_rng(7)
     low = rng.random((n, 2)) * 0.5
@@ -64,14 +70,16 @@ def test_subscriptions_of_several_blocks() -> None:
         np.repeat(np.arange(n), 2), np.tile([0, 1], n), low.ravel(), low.ravel() + 0.4, n_subscriptions=n, n_columns=2
     )
     events = rng.random((5, 2))
-    found = rein.build(table).match(EventBatch.from_dense(events))
+    built = rein.build(table, blocks=blocks)
+    assert built.lists.block == (BLOCK if blocks else WHOLE)
+    found = built.match(EventBatch.from_dense(events))
     for e, value in enumerate(events):
         expected = np.flatnonzero(((value >= low) & (value <= low + 0.4)).all(axis=1))
         assert (found.of(e) == expected).all()
 
 
 def test_the_number_of_buckets_is_that_of_the_paper_where_it_measured() -> None:
-    assert rein.best_buckets(predicates=20_000_000, columns=20, n_subscriptions=BLOCK) == 1000
+    assert rein.best_buckets(predicates=20_000_000, columns=20, blocks=1) == 1000
     assert rein.best_buckets(0, 0, 0) == 1
     with pytest.raises(MatchingError, match="buckets must be 1 or more, not 0"):
         rein.build(paper(), buckets=0)
@@ -84,3 +92,17 @@ def test_the_cost_is_that_of_lemma_2() -> None:
     assert built.cost(compare=0.0, traverse=1.0, switch=0.0, check=0.0) == 20.0
     assert built.cost(compare=0.0, traverse=0.0, switch=1.0, check=0.0) == 8.0
     assert built.cost(compare=0.0, traverse=0.0, switch=0.0, check=1.0) == 10.0
+
+
+@pytest.mark.parametrize(
+    ("n", "columns", "predicates", "blocks"),
+    [
+        (BLOCK, 1_000, 10 * BLOCK, True),  # as many rows either way
+        (1_000_000, 20, 10_000_000, True),  # figure 7
+        (1_000_000, 500, 5_000_000, False),  # EEM's figure 3a
+        (BLOCK + 1, 1_000, 0, False),
+        (0, 0, 0, True),
+    ],
+)
+def test_many_columns_have_one_block(n: int, columns: int, predicates: int, blocks: bool) -> None:
+    assert rein.in_blocks(predicates, columns, n) is blocks

@@ -107,9 +107,9 @@ def test_a_whole_build_follows_only_after_the_intervals_have_doubled(monkeypatch
     sizes = []
     build = rein.build
 
-    def counted(table: SubscriptionTable, buckets: int | None = None) -> rein.Rein:
+    def counted(table: SubscriptionTable, buckets: int | None, blocks: bool) -> rein.Rein:
         sizes.append(len(table.low))
-        return build(table, buckets)
+        return build(table, buckets, blocks)
 
     monkeypatch.setattr(rein, "build", counted)
     index = UpdatableRein(uniform(1_000, 1))
