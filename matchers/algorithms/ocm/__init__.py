@@ -12,7 +12,9 @@ It is fast where events have few of many names, for then next to nothing is sele
 is, and it is a scan column by column. There batches help: a table is gone through once for up to 64 events, whose
 counters lie side by side (kernels/lanes.py). Where events have few of the names, hardly two of them select one table.
 
-The tables are dealt out to threads (`threads`), as with the paper's parallel for: no two have a filter in common.
+With `threads` the events of a batch are divided among them. For fewer events the tables are dealt out, as with the
+paper's parallel for: no two have a filter in common. That is done where events have most of the names. Elsewhere few
+tables are selected, which takes less time than handing work to a thread.
 
 The paper does not say how many bits a NameVector has, nor how tables within NV_e are found. Ours has 64 where a filter
 constrains few of the names (FEW_OF_NAMES), so that an event probably has few too, else as many as leave FILTERS filters
@@ -22,6 +24,7 @@ lists filters where the paper marks interfaces; `forward` does the latter.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -31,7 +34,7 @@ import numpy as np
 from matchers.algorithms.lanes import Words, dense, in_lanes, list_chunks
 from matchers.algorithms.name_vectors import NameVectors, best_bits, bloom_of
 from matchers.algorithms.ocm.kernel import Constraints, Names, Tables, fewest_bits, index, ocm, ocm_in_lanes
-from matchers.algorithms.pool import run
+from matchers.algorithms.pool import over, run
 from matchers.contract.interfaces import Interfaces
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
@@ -42,6 +45,9 @@ FEW_OF_NAMES = 1 / 8  # of all names
 MOST_COUNTED = 256  # names, of which a counter is a byte
 _NO_INTERFACE: Int32 = np.empty(0, np.int32)
 DENSE_LANES = 8  # lanes of a row at least
+EVENTS_OF_THREAD = 256  # of a batch that is divided; they take a millisecond, and handing work to a thread 0.1 ms
+CONSTRAINTS_OF_THREAD = 200_000  # of tables that are dealt out
+Shares = tuple[tuple[int, int], ...]  # the tables of each thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,40 +55,53 @@ class Ocm(Matcher):
     names: Names
     tables: Tables
     constraints: Constraints
-    shares: tuple[tuple[int, int], ...]  # the tables of each thread
+    shares: Shares
 
     def match(self, events: EventBatch) -> MatchBatch:
-        n = len(self.tables.filter_id)
-        if self._in_lanes(events):
-
-            def mark(base: int, bits: Words) -> None:
-                ocm_in_lanes(base, events.arrays, self.names, self.tables, self.constraints, bits)
-
-            return list_chunks(mark, len(events), n)
-        return _united(self._list(events, _NO_INTERFACE, n), max(n, 1))
+        return self._divided(events, self._match)
 
     def forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:
-        if self._in_lanes(events) or not len(self.tables.filter_id):
-            return interfaces.behind(self.match(events))
-        return _united(self._list(events, interfaces.of, interfaces.n), interfaces.n)
+        def forward(part: EventBatch, shares: Shares) -> MatchBatch:
+            if self._in_lanes(part) or not len(self.tables.filter_id):
+                return interfaces.behind(self._match(part, shares))
+            return self._list(part, shares, interfaces.of, interfaces.n)
+
+        return self._divided(events, forward)
+
+    def _divided(self, events: EventBatch, match: Callable[[EventBatch, Shares], MatchBatch]) -> MatchBatch:
+        """Match on all threads that have enough to do."""
+        n, threads = len(events), len(self.shares)
+        whole = ((self.shares[0][0], self.shares[-1][1]),)
+        if (parts := min(threads, n // EVENTS_OF_THREAD)) > 1:
+            return MatchBatch.joined(over(n, parts, lambda begin, end: match(events.part(begin, end), whole)))
+        names = len(self.names.bloom_of)
+        if 2 * len(events.value) >= n * names and n * len(self.constraints.operator) >= threads * CONSTRAINTS_OF_THREAD:
+            return match(events, self.shares)
+        return match(events, whole)
+
+    def _match(self, events: EventBatch, shares: Shares) -> MatchBatch:
+        n = len(self.tables.filter_id)
+        if not self._in_lanes(events):
+            return self._list(events, shares, _NO_INTERFACE, n)
+
+        def mark(base: int, bits: Words) -> None:
+            ocm_in_lanes(base, events.arrays, self.names, self.tables, self.constraints, bits)
+
+        return list_chunks(mark, len(events), n)
 
     def _in_lanes(self, events: EventBatch) -> bool:
         n_columns = len(self.names.bloom_of)
-        return (
-            len(self.shares) == 1
-            and n_columns < MOST_COUNTED
-            and dense(events, n_columns, DENSE_LANES)
-            and in_lanes(events, n_columns)
-        )
+        return n_columns < MOST_COUNTED and dense(events, n_columns, DENSE_LANES) and in_lanes(events, n_columns)
 
-    def _list(self, events: EventBatch, interface: Int32, asked: int) -> list[MatchBatch]:
-        """The matches that each thread finds."""
+    def _list(self, events: EventBatch, shares: Shares, interface: Int32, asked: int) -> MatchBatch:
+        """Match each share of the tables on a thread."""
         arrays = events.arrays
 
         def step(share: tuple[int, int], first: int, out: Int32, counts: Int64) -> int:
             return ocm(first, arrays, self.names, self.tables, self.constraints, share, interface, asked, out, counts)
 
-        return run([partial(list_matches, partial(step, share), len(events), asked) for share in self.shares])
+        parts = run([partial(list_matches, partial(step, share), len(events), asked) for share in shares])
+        return _united(parts, max(asked, 1))
 
 
 def _united(parts: list[MatchBatch], n: int) -> MatchBatch:

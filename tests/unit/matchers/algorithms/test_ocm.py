@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy import inf
 
 from matchers import ALGORITHMS, EventBatch, Interfaces, Matcher, MatchingError, SubscriptionTable
-from matchers.algorithms import ocm
+from matchers.algorithms import ocm, pool
 from matchers.algorithms.name_vectors import IN, OUT, SEVERAL, NameVectors
 from matchers.papers import ccm, translator
 from matchers.papers.ccm import device as ccm_device
@@ -84,6 +85,34 @@ def test_ocm_lists_what_scan_lists(seed: int, options: dict[str, int]) -> None:
     d = int(r.integers(1, 30))
     subscriptions, events = random_table(r, 400, d), random_batch(r, 40, d)
     agrees(ocm.build(subscriptions, **options), subscriptions, events)
+
+
+@pytest.mark.parametrize(("events_of_thread", "of_tables"), [(7, False), (1_000, True)])
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_divide_the_events_or_the_tables(
+    threads: int, events_of_thread: int, of_tables: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    r = np.random.default_rng(threads)
+    subscriptions, events = random_table(r, 400, 12), EventBatch.from_dense(r.integers(0, 9, (40, 12)).astype(float))
+    built = ocm.build(subscriptions, threads=threads)
+    monkeypatch.setattr(ocm, "EVENTS_OF_THREAD", events_of_thread)
+    monkeypatch.setattr(ocm, "CONSTRAINTS_OF_THREAD", 1 if of_tables else 1 << 40)
+    runs, divisions = [], []
+
+    def run(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        runs.append(len(tasks))
+        return pool.run(tasks)
+
+    def over(n: int, parts: int, do: Callable[[int, int], Any]) -> list[Any]:
+        divisions.append(parts)
+        return pool.over(n, parts, do)
+
+    monkeypatch.setattr(ocm, "run", run)
+    monkeypatch.setattr(ocm, "over", over)
+    agrees(built, subscriptions, events)
+    forwards(built, subscriptions, events, Interfaces.from_ids(r.integers(0, 9, 400), 9))
+    assert max(runs) == (threads if of_tables else 1)
+    assert max(divisions, default=1) == (1 if of_tables else threads)
 
 
 @pytest.mark.parametrize(
