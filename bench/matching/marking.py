@@ -1,42 +1,64 @@
-"""Measure HEM's marking alone, line 7 of its Algorithm 2."""
+"""Measure the marking of HEM and of REIN alone: line 7 of HEM's Algorithm 2, and all marks of REIN."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from math import nan
 from time import process_time
+
+import numpy as np
 
 from bench.matching.candidates import MeasuredAlgorithm
 from bench.workloads.synthetic import Workload
 from matchers.algorithms.hem import Hem
 from matchers.algorithms.hem.kernel import MARK
-from matchers.contract.tables import EventBatch
+from matchers.contract.matcher import Matcher
+from matchers.contract.tables import EventBatch, Int64
+from matchers.papers.rein import Rein
+from matchers.papers.rein.kernel import mark_group, read_group, room_for
 
 ROUNDS = 3
 
 
 def marking_us(candidate: MeasuredAlgorithm, workload: Workload) -> float:
-    """Processor time of an event in us; NaN for other algorithms than HEM.
+    """Processor time per event in us; NaN for other algorithms.
 
-    Line 7 runs for one event at a time; what it takes to get there, in a run of no line, is subtracted.
-
-    Each event counts with the least of some rounds, so the pairs come from a cache if the index fits there.
+    Marking runs for one event at a time; a run without it is subtracted. Each event counts with the least of some
+    rounds, so the pairs come from a cache if the index fits there.
     """
-    index = candidate.build(workload.small().table())
-    if not isinstance(index, Hem):
+    small = candidate.build(workload.small().table())
+    if not isinstance(small, Hem | Rein):
         return nan
     batch = workload.batch()
     events = [batch.part(i, i + 1) for i in range(len(batch))]
-    index.run(events[0], MARK)  # compiles
+    for task in _tasks(small, events[0]):
+        task()  # compiles
     index = candidate.build(workload.table())
-    assert isinstance(index, Hem)
     us = 0.0
-    rounds = [[_us(index, event, steps) for event in events] for _ in range(ROUNDS) for steps in (0, MARK)]
-    for nothing, marked in zip(zip(*rounds[::2], strict=True), zip(*rounds[1::2], strict=True), strict=True):
-        us += min(marked) - min(nothing)
+    for event in events:
+        without, marked = _tasks(index, event)
+        rounds = [(_us(without), _us(marked)) for _ in range(ROUNDS)]
+        us += min(us for _, us in rounds) - min(us for us, _ in rounds)
     return us / len(events)
 
 
-def _us(index: Hem, event: EventBatch, steps: int) -> float:
+def _tasks(index: Matcher, event: EventBatch) -> tuple[Callable[[], object], Callable[[], object]]:
+    """The work on an event before marking, and with marking."""
+    if isinstance(index, Hem):
+        return partial(index.run, event, 0), partial(index.run, event, MARK)
+    assert isinstance(index, Rein)
+    lists, n_columns, n = index.lists, len(index.lists.begin), len(index.rows.several)
+    group = room_for(n_columns, n)
+    read_group(0, 1, event.arrays, group)
+
+    def mark(columns: Int64) -> None:
+        mark_group(1, n, group, lists, columns, lists, -1)
+
+    return partial(mark, np.empty(0, np.int64)), partial(mark, np.arange(n_columns))
+
+
+def _us(task: Callable[[], object]) -> float:
     begin_s = process_time()
-    index.run(event, steps)
+    task()
     return (process_time() - begin_s) * 1e6

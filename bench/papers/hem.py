@@ -30,6 +30,17 @@ def less(rein: float, tama: float, ada_rein: float, opindex: float) -> tuple[Rat
 FIGURES = (
     Figure(
         "hem",
+        "1",
+        "REIN's time for marking",
+        "n, subscriptions",
+        over("subscriptions", (100_000, 400_000, 1_000_000)),
+        DEFAULT,
+        lines("rein"),
+        metrics=("us", "marking"),
+        note="The text says that marking takes most of REIN's time. The picture's axes are not in it.",
+    ),
+    Figure(
+        "hem",
         "3",
         "HEM by number of groups",
         "g, groups per attribute and end; 0 is without the cache",

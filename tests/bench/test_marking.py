@@ -1,8 +1,10 @@
-"""The marking of HEM is measured in a run of its own."""
+"""The marking of HEM and of REIN is measured in a run of its own."""
 
 from __future__ import annotations
 
 from math import isnan
+
+import pytest
 
 from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.marking import marking_us
@@ -11,6 +13,6 @@ from bench.workloads.synthetic import Workload
 WORKLOAD = Workload(subscriptions=300, attributes=4, predicates=(2, 2), events=3)
 
 
-def test_only_hem_has_the_marking_of_its_paper() -> None:
-    assert not isnan(marking_us(MeasuredAlgorithm("hem"), WORKLOAD))
-    assert isnan(marking_us(MeasuredAlgorithm("rein"), WORKLOAD))
+@pytest.mark.parametrize(("algorithm", "measured"), [("hem", True), ("rein", True), ("scan", False)])
+def test_hem_and_rein_have_the_marking_of_hems_paper(algorithm: str, measured: bool) -> None:
+    assert isnan(marking_us(MeasuredAlgorithm(algorithm), WORKLOAD)) is not measured
