@@ -26,6 +26,7 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     "tama, one level": ("tama", {"levels": 0}),
     "pem, small windows": ("pem", {"window": 1, "split": 0.3}),
     "pem, three algorithms": ("pem", {"algorithms": ("tama", "hem", "rein"), "window": 1}),
+    "pem, four algorithms": ("pem", {"algorithms": ("tama", "opindex", "hem", "rein"), "window": 1}),
     "pem, by p": ("pem", {"ranked": False, "window": 1}),
 }
 

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from matchers.algorithms.lanes import Words, in_lanes, list_chunks
 from matchers.contract.matcher import Matcher, list_matches
-from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
+from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.kernels.bitsets import clear_bits
 from matchers.kernels.rows import Rows
 from matchers.papers.opindex.kernel import (
@@ -65,7 +65,7 @@ class OpIndex(Matcher):
     rows: Rows  # the table, to check events with several values in an attribute
 
     def match(self, events: EventBatch) -> MatchBatch:
-        if self.partitions.needed.itemsize > 1 or not in_lanes(events, len(self.partitions.place) - 1):
+        if self.partitions.needed.itemsize > 1 or not in_lanes(events, len(self.partitions.place)):
             return self._one_by_one(events)
 
         def mark(base: int, bits: Words) -> None:
@@ -90,11 +90,15 @@ def build(table: SubscriptionTable) -> OpIndex:
     return OpIndex(partitions, unpartitioned, rows)
 
 
-def pivots(table: SubscriptionTable) -> Int64:
-    """[S]: the rarest attribute of each subscription; UNPARTITIONED without one, and where it contradicts itself."""
+def pivots(table: SubscriptionTable, frequency: Int64 | None = None) -> Int64:
+    """[S]: the rarest attribute of each subscription; UNPARTITIONED without one, and where it contradicts itself.
+
+    frequency [A] counts the subscriptions that have each attribute; by default it is that of the table.
+    """
     first = np.flatnonzero(table.begins)  # a predicate each
     subscription, column = table.subscription[first], table.column[first]
-    frequency = np.bincount(column, minlength=table.n_columns)
+    if frequency is None:
+        frequency = np.bincount(column, minlength=table.n_columns)
     order = np.lexsort((column, frequency[column], subscription))
     pivot = np.full(table.n_subscriptions, UNPARTITIONED, np.int64)
     rarest = np.ones(len(order), bool)
@@ -104,40 +108,79 @@ def pivots(table: SubscriptionTable) -> Int64:
     return pivot
 
 
+@dataclass(frozen=True, eq=False)
+class OperatorPredicates:
+    """The intervals of subscriptions that have a pivot, each as one or two predicates: Q of them."""
+
+    subscription: Int32  # [Q]
+    segment: Int64  # [Q] of the pivot and the operator
+    attribute: Int32  # [Q]
+    operand: Float64  # [Q]
+    needed: Int64  # [S]: how many of them a match satisfies
+    most: int  # of one subscription
+
+    @classmethod
+    def of(cls, table: SubscriptionTable, pivot: Int64) -> OperatorPredicates:
+        """In each attribute a match satisfies one more than any value: of M ranges all predicates but M, of equalities
+        none.
+        """
+        rows = np.flatnonzero(pivot[table.subscription] != UNPARTITIONED)
+        low, high = table.low[rows], table.high[rows]
+        equal = low == high
+        operators = {
+            EQ: equal,
+            GE: ~equal & ((low > -np.inf) | (high == np.inf)),
+            LE: ~equal & (high < np.inf),
+        }
+        bounds = {EQ: low, GE: low, LE: high}
+        row = np.concatenate([rows[has] for has in operators.values()])
+        operator = np.repeat([*operators], [np.count_nonzero(has) for has in operators.values()])
+        subscription, n = table.subscription[row], table.n_subscriptions
+        ranges = np.bincount(table.subscription[rows[~equal]], minlength=n)
+        return cls(
+            subscription,
+            pivot[subscription] * OPERATORS + operator,
+            table.column[row],
+            np.concatenate([bounds[o][has] for o, has in operators.items()]),
+            table.needed + np.bincount(subscription[operator != EQ], minlength=n) - ranges,
+            int(np.bincount(subscription, minlength=1).max()),
+        )
+
+    @property
+    def counter(self) -> np.dtype[Any]:
+        """The type of counters: several values together may satisfy more than is needed, which counts below 0."""
+        return np.min_scalar_type(-self.most - 1)
+
+
 def _partitions(table: SubscriptionTable, pivot: Int64) -> Partitions:
-    """Each interval as one or two predicates: list by list, ascending by operand."""
+    """The predicates list by list, ascending by operand."""
     places, place_of, subscription = _places(pivot, table.n_columns)
-    rows = np.flatnonzero(pivot[table.subscription] != UNPARTITIONED)
-    low, high = table.low[rows], table.high[rows]
-    equal = low == high
-    operators = {
-        EQ: equal,
-        GE: ~equal & ((low > -np.inf) | (high == np.inf)),
-        LE: ~equal & (high < np.inf),
-    }
-    bounds = {EQ: low, GE: low, LE: high}
-    row = np.concatenate([rows[of] for of in operators.values()])
-    operator = np.concatenate([np.full(np.count_nonzero(of), o) for o, of in operators.items()])
-    operand = np.concatenate([bounds[o][of] for o, of in operators.items()])
-    segment = pivot[table.subscription[row]] * OPERATORS + operator
-    attribute = table.column[row]
-    order = np.lexsort((operand, segment * table.n_columns + attribute))
-    row, operand, segment, attribute = row[order], operand[order], segment[order], attribute[order]
-    of = table.subscription[row]
-    begins = np.ones(len(row), bool)
+    predicates = OperatorPredicates.of(table, pivot)
+    order = np.lexsort((predicates.operand, predicates.segment * table.n_columns + predicates.attribute))
+    segment, attribute = predicates.segment[order], predicates.attribute[order]
+    of = predicates.subscription[order]
+    begins = np.ones(len(order), bool)
     begins[1:] = (np.diff(segment) != 0) | (np.diff(attribute) != 0)
     first = np.flatnonzero(begins)
     signature = np.zeros(table.n_columns * OPERATORS, np.uint64)
     np.bitwise_or.at(signature, segment[first], np.uint64(1) << (attribute[first] & 63).astype(np.uint64))
+    segments = np.searchsorted(segment[first], np.arange(table.n_columns * OPERATORS + 1)).astype(np.int64)
+    start = np.append(first, len(order)).astype(np.int64)
+    needed = np.ones(len(subscription), predicates.counter)  # what a place without a subscription never gets
+    partitioned = place_of >= 0
+    needed[place_of[partitioned]] = predicates.needed[partitioned]
     return Partitions(
-        places,
+        places[:-1],
+        places[1:],
         subscription,
-        _needed(table, of, operator[order], table.subscription[rows[~equal]], place_of, len(subscription)),
+        needed,
         signature,
-        np.searchsorted(segment[first], np.arange(table.n_columns * OPERATORS + 1)).astype(np.int64),
+        segments[:-1],
+        segments[1:],
         attribute[first],
-        np.append(first, len(row)).astype(np.int64),
-        operand,
+        start[:-1],
+        start[1:],
+        predicates.operand[order],
         place_of[of] - places[pivot[of]].astype(np.int32),
     )
 
@@ -154,23 +197,6 @@ def _places(pivot: Int64, n_columns: int) -> tuple[Int64, Int32, Int32]:
     subscription = np.full(places[-1], -1, np.int32)
     subscription[place] = members
     return places, place_of, subscription
-
-
-def _needed(
-    table: SubscriptionTable, of: Int32, operator: Int64, ranged: Int32, place_of: Int32, n_places: int
-) -> NDArray[Any]:
-    """[P]: how many predicates a match satisfies, from whose they are, of which operators, and whose the ranges are.
-
-    In each attribute one more than what any value satisfies: of M ranges all predicates but M, of equalities none. A
-    place without a subscription needs one, which it never gets.
-    """
-    n = table.n_subscriptions
-    most = int(np.bincount(of, minlength=1).max())
-    needed = table.needed + np.bincount(of[operator != EQ], minlength=n) - np.bincount(ranged, minlength=n)
-    padded = np.ones(n_places, np.min_scalar_type(-most - 1))  # several values together may satisfy more: below 0
-    partitioned = place_of >= 0
-    padded[place_of[partitioned]] = needed[partitioned]
-    return padded
 
 
 STORED = (OpIndex, Partitions, Rows)

@@ -1,6 +1,6 @@
 """Count, within the partitions of an event's attributes, the satisfied predicates of each subscription.
 
-A partition holds the subscriptions of one pivot attribute in places side by side, ascending; a place has a counter. Its
+A partition holds the subscriptions of one pivot attribute in places side by side; a place has a counter. Its
 predicates lie in lists, one an (operator, attribute), ascending by (partition, operator, attribute), and ascending by
 operand within a list. So what an operand satisfies is one run, and counting it compares nothing:
 
@@ -54,17 +54,21 @@ PLACES = 8  # a partition begins at a multiple of these, so that its counters ma
 
 
 class Partitions(NamedTuple):
-    """A attributes, of which each that is a pivot has a partition; L lists of E predicates; P places."""
+    """A attributes, of which each that is a pivot has a partition; L lists of E predicates; P places.
 
-    place: Any  # [A + 1] int64: partition a has places place[a] .. place[a + 1]
-    subscription: Any  # [P] int32, ascending within a partition; -1 where none is
+    Segment a * OPERATORS + o has the lists of operator o in partition a.
+    """
+
+    place: Any  # [A] int64: partition a has places place[a] .. place_end[a]
+    place_end: Any  # [A] int64
+    subscription: Any  # [P] int32; below 0 where none is
     needed: Any  # [P] of the least signed type that holds it: how many predicates are satisfied in a match
     signature: Any  # [A * OPERATORS] uint64
-    segment: (
-        Any  # [A * OPERATORS + 1] int64: operator o of partition a has lists segment[a * OPERATORS + o] .. the next
-    )
+    segment: Any  # [A * OPERATORS] int64: segment g has lists segment[g] .. segment_end[g]
+    segment_end: Any  # [A * OPERATORS] int64
     attribute: Any  # [L] int32, ascending within a segment
-    start: Any  # [L + 1] int64: list i owns predicates start[i] .. start[i + 1]
+    start: Any  # [L] int64: list i owns predicates start[i] .. end[i]
+    end: Any  # [L] int64
     operand: Any  # [E] float64, ascending within a list
     of: Any  # [E] int32: place of the predicate's subscription, within the partition
 
@@ -72,7 +76,7 @@ class Partitions(NamedTuple):
 @kernel
 def satisfied(lists: Any, i: int, operator: int, least: float, greatest: float, left: Any) -> None:
     """Count down for the predicates of list i that the values least .. greatest satisfy."""
-    begin, end = lists.start[i], lists.start[i + 1]
+    begin, end = lists.start[i], lists.end[i]
     if operator != GE:
         begin = first_from(lists.operand, begin, end, least)
     if operator != LE:
@@ -89,7 +93,7 @@ def search(lists: Any, pivot: int, bits: Any, attributes: Any, n: int, least: An
         signature = lists.signature[of]
         if signature & bits == np.uint64(0):
             continue
-        at, end = lists.segment[of], lists.segment[of + 1]
+        at, end = lists.segment[of], lists.segment_end[of]
         for k in range(n):
             a = attributes[k]
             if signature >> np.uint64(a & 63) & np.uint64(1):
@@ -126,7 +130,7 @@ def opindex(
     """`unpartitioned` has the bit clear of each subscription that always matches."""
     offsets, e_column, e_value = events
     n_subscriptions = rows.start.shape[0] - 1
-    n_columns = lists.place.shape[0] - 1
+    n_columns = lists.place.shape[0]
     present = np.zeros(n_columns, np.bool_)
     least = np.zeros(n_columns, np.float64)
     greatest = np.zeros(n_columns, np.float64)
@@ -150,7 +154,7 @@ def opindex(
         bits[:] = unpartitioned
         for k in range(n):
             pivot = attributes[k]
-            low_place, high_place = lists.place[pivot], lists.place[pivot + 1]
+            low_place, high_place = lists.place[pivot], lists.place_end[pivot]
             if low_place < high_place:
                 counters = left[low_place:high_place]
                 counters[:] = lists.needed[low_place:high_place]
@@ -183,13 +187,14 @@ def search_in_lanes(lists: Partitions, pivot: int, n_columns: int, lanes: Lanes,
 
     All operands between two values that follow each other are satisfied by the same lanes, which are a row.
     """
-    _, _, _, signatures, segment, attribute, start, operand, of = lists
+    signatures, segment, segment_end, attribute = lists.signature, lists.segment, lists.segment_end, lists.attribute
+    start, list_end, operand, of = lists.start, lists.end, lists.operand, lists.of
     columns, first_of, last_of, value, lane = lanes
     counters, in_row = left.view(np.uint8), row.view(np.uint8)
     for operator in range(OPERATORS):
         segment_of = pivot * OPERATORS + operator
         signature = signatures[segment_of]
-        at, at_end = segment[segment_of], segment[segment_of + 1]
+        at, at_end = segment[segment_of], segment_end[segment_of]
         for k in range(n_columns):
             a = columns[k]
             if not signature >> np.uint64(a & 63) & np.uint64(1):
@@ -200,7 +205,7 @@ def search_in_lanes(lists: Partitions, pivot: int, n_columns: int, lanes: Lanes,
             if attribute[at] != a:
                 continue
             first, last = first_of[a], last_of[a]
-            begin, end = start[at], start[at + 1]
+            begin, end = start[at], list_end[at]
             if operator == EQ or last - first <= SPARSE_VALUES:
                 _count_each(operator, operand, of, begin, end, first, last, value, lane, counters)
             elif operator == GE:
@@ -266,10 +271,10 @@ def opindex_in_lanes(base: int, events: Events, lists: Partitions, bits: Any) ->
     The first 64 events of all partitions come first, then the next ones: where all events have all attributes, their
     values are sorted once, and not again for each partition.
     """
-    place, subscription, needed = lists.place, lists.subscription, lists.needed
+    place, place_end, subscription, needed = lists.place, lists.place_end, lists.subscription, lists.needed
     offsets = events.offsets
     n_events = bits.shape[0]
-    n_columns = place.shape[0] - 1
+    n_columns = place.shape[0]
     begins = np.empty(n_columns + 1, np.int64)
     room = offsets[base + n_events] - offsets[base]
     having = np.empty(room, np.int64)
@@ -277,7 +282,7 @@ def opindex_in_lanes(base: int, events: Events, lists: Partitions, bits: Any) ->
     row = np.zeros(LANES // 8, np.uint64)
     largest = 0
     for pivot in range(n_columns):
-        largest = max(largest, place[pivot + 1] - place[pivot])
+        largest = max(largest, place_end[pivot] - place[pivot])
     lines = np.empty(largest * (LANES // 8), np.uint64)
     events_by_column(base, n_events, events, begins, having)
     attributes = np.empty(n_columns, np.int64)
@@ -286,7 +291,7 @@ def opindex_in_lanes(base: int, events: Events, lists: Partitions, bits: Any) ->
     n = 0
     for first in range(0, n_events, LANES):
         for pivot in range(n_columns):
-            low_place, size = place[pivot], place[pivot + 1] - place[pivot]
+            low_place, size = place[pivot], place_end[pivot] - place[pivot]
             at = begins[pivot] + first
             if size == 0 or at >= begins[pivot + 1]:
                 continue

@@ -1,10 +1,11 @@
-"""Indexes that change in place, as the papers of `rein`, `tama`, `pem` and `hem` describe insertion and deletion."""
+"""Indexes that change in place, as their sources describe insertion and deletion."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from matchers.papers.updates.hem import UpdatableHem
+from matchers.papers.updates.opindex import UpdatableOpIndex
 from matchers.papers.updates.pem import UpdatablePem
 from matchers.papers.updates.rein import UpdatableRein
 from matchers.papers.updates.tama import UpdatableTama
@@ -16,4 +17,5 @@ UPDATABLE: dict[str, Callable[..., Updatable]] = {
     "tama": UpdatableTama,
     "pem": UpdatablePem,
     "hem": UpdatableHem,
+    "opindex": UpdatableOpIndex,
 }

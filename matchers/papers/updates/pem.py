@@ -32,6 +32,7 @@ from matchers.papers.pem.library import PAPER, check_algorithms
 from matchers.papers.pem.split_point import elastic
 from matchers.papers.updates.growing_table import GrowingTable, nbytes
 from matchers.papers.updates.hem import UpdatableHem
+from matchers.papers.updates.opindex import UpdatableOpIndex
 from matchers.papers.updates.rein import UpdatableRein
 from matchers.papers.updates.tama import UpdatableTama
 from matchers.papers.updates.updatable import Updatable
@@ -40,6 +41,7 @@ Builder = Callable[[SubscriptionTable], Updatable]
 
 LIBRARY: dict[str, Builder] = {
     "tama": partial(UpdatableTama, levels=17),  # sec. V A
+    "opindex": UpdatableOpIndex,
     "hem": UpdatableHem,
     "rein": UpdatableRein,
 }

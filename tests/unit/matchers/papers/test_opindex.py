@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -28,9 +26,9 @@ def lists(built: OpIndex) -> dict[tuple[int, int, int], list[tuple[float, int]]]
     """(pivot, operator, attribute): the operands and whose they are."""
     p = built.partitions
     found = {}
-    for segment, (first, last) in enumerate(pairwise(p.segment.tolist())):
+    for segment, (first, last) in enumerate(zip(p.segment, p.segment_end, strict=True)):
         for i in range(first, last):
-            own = slice(p.start[i], p.start[i + 1])
+            own = slice(p.start[i], p.end[i])
             subscriptions = p.subscription[p.of[own]].tolist()
             key = (*divmod(segment, OPERATORS), int(p.attribute[i]))
             found[key] = list(zip(p.operand[own].tolist(), subscriptions, strict=True))
@@ -40,13 +38,13 @@ def lists(built: OpIndex) -> dict[tuple[int, int, int], list[tuple[float, int]]]
 def left_after(built: OpIndex, pivot: int, event: dict[int, float]) -> np.ndarray:
     """The counters of a partition when an event of single values has been counted in it."""
     p = built.partitions
-    n_columns = len(p.place) - 1
+    n_columns = len(p.place)
     values = np.zeros(n_columns)
     attributes = np.array(sorted(event), np.int64)
     values[attributes] = [event[a] for a in sorted(event)]
     bits = np.bitwise_or.reduce(np.uint64(1) << (attributes & 63).astype(np.uint64), initial=np.uint64(0))
     left: np.ndarray = p.needed.copy()
-    within = left[p.place[pivot] : p.place[pivot + 1]]
+    within = left[p.place[pivot] : p.place_end[pivot]]
     search(p, pivot, bits, attributes, len(attributes), values, values, within)
     return left
 
@@ -99,7 +97,7 @@ def test_lists_are_ordered_and_places_of_a_partition_make_up_whole_words() -> No
     assert (p.place % PLACES == 0).all()
     for operands in lists(built).values():
         assert operands == sorted(operands, key=lambda pair: pair[0])
-    for low, high in pairwise(p.place.tolist()):
+    for low, high in zip(p.place, p.place_end, strict=True):
         own = p.subscription[low:high]
         own = own[own >= 0]
         assert (np.diff(own) > 0).all()
@@ -119,7 +117,7 @@ def test_an_event_counts_each_predicate_it_satisfies_once_and_no_other() -> None
         )
         assert (built.partitions.needed - left).sum() == expected
         elsewhere = np.ones(len(left), bool)
-        elsewhere[built.partitions.place[a] : built.partitions.place[a + 1]] = False
+        elsewhere[built.partitions.place[a] : built.partitions.place_end[a]] = False
         assert (left == built.partitions.needed)[elsewhere].all()
 
 

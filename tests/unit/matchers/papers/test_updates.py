@@ -191,5 +191,7 @@ def test_split_points_may_be_values_of_p() -> None:
 
 
 def test_algorithms_that_cannot_be_updated_are_refused() -> None:
-    with pytest.raises(MatchingError, match="algorithms: 'opindex' cannot be one of these; known: hem, rein, tama"):
-        UpdatablePem(of_widths(0.5), algorithms=("opindex", "rein"))
+    with pytest.raises(
+        MatchingError, match="algorithms: 'scan' cannot be one of these; known: hem, opindex, rein, tama"
+    ):
+        UpdatablePem(of_widths(0.5), algorithms=("scan", "rein"))
