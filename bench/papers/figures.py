@@ -129,6 +129,8 @@ METRICS = {
     "insertion": Metric("time to build (µs per subscription)", "us_per_insertion"),
     "insert": Metric("time to insert a subscription (µs)", "us_per_insert"),
     "delete": Metric("time to delete a subscription (µs)", "us_per_delete"),
+    "insert_one": Metric("time to insert a subscription, one a call (µs)", "us_per_single_insert"),
+    "delete_one": Metric("time to delete a subscription, one a call (µs)", "us_per_single_delete"),
     "marking": Metric("marking alone (µs of processor time per event)", "us_marking"),
     "memory": Metric("memory (bytes)", "memory_bytes"),
     "selectivity": Metric("share of subscriptions that match", "selectivity"),
@@ -143,6 +145,7 @@ METRICS = {
     "improvement_eq_2": Metric("Eq. 2", "improvement_by_eq_2", log=False, counter="improvement by Eq. 2"),
     "false": Metric("false positives (share of what is listed)", "false_positive_rate", log=False),
 }
+UPDATES = {"insert", "delete", "insert_one", "delete_one"}  # metrics that measure an index that changes in place
 
 
 def over(setting: str, values: Iterable[Any]) -> tuple[Point, ...]:

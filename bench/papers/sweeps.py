@@ -22,7 +22,7 @@ from bench.matching.turns import measure_in_turns
 from bench.matching.updating import UpdateTimes, update_times
 from bench.papers import PAPERS
 from bench.papers.code_version import COLUMN, code_version
-from bench.papers.figures import METRICS, Figure, Point, Ratio, Series, Value, Varied
+from bench.papers.figures import METRICS, UPDATES, Figure, Point, Ratio, Series, Value, Varied
 from bench.workloads import dataset
 from bench.workloads.synthetic import Workload
 from matchers import registry
@@ -267,7 +267,7 @@ class _Asked:
 
     def row(self, measured: Measurement, turn: int) -> Row:
         times = UpdateTimes()
-        if {"insert", "delete"} & set(self.figure.metrics) and isinstance(self.workload, Workload):
+        if UPDATES & set(self.figure.metrics) and isinstance(self.workload, Workload):
             times = update_times(self.candidate, self.workload)
         marking = nan
         if "marking" in self.figure.metrics and isinstance(self.workload, Workload):
@@ -332,6 +332,8 @@ _METRICS: dict[str, Callable[[_Measured], Any]] = {
     "insertion": lambda m: m.of.build_s / m.workload.subscriptions * 1e6,
     "insert": lambda m: m.updates.insert,
     "delete": lambda m: m.updates.delete,
+    "insert_one": lambda m: m.updates.insert_one,
+    "delete_one": lambda m: m.updates.delete_one,
     "marking": lambda m: m.marking,
     "memory": lambda m: m.of.memory_bytes,
     "selectivity": lambda m: m.of.matches / m.of.events_measured / m.workload.listable,
