@@ -7,7 +7,7 @@ import numpy as np
 from matchers.algorithms.predicates import Predicates
 from matchers.algorithms.unique import rows
 from matchers.contract.tables import Int32, SubscriptionTable
-from matchers.kernels.places import Hulls, Places
+from matchers.kernels.places import Hulls, PlacedHulls, Places
 
 
 def possible(table: SubscriptionTable) -> Int32:
@@ -26,3 +26,7 @@ def hulls_of(predicates: Predicates, n_subscriptions: int) -> Hulls:
 def arrange(ids: Int32, hulls: Hulls) -> Places:
     """The predicates of some subscriptions in the order of `ids`."""
     return Places(ids, *rows(ids, *hulls, 1))
+
+
+def placed(places: Places) -> PlacedHulls:
+    return PlacedHulls(places.ids, places.start[:-1], places.start[1:], places.column, places.low, places.high)

@@ -45,6 +45,17 @@ class Places(NamedTuple):
     high: Any  # [P] float64
 
 
+class PlacedHulls(NamedTuple):
+    """What is read of places: in an index that changes, the predicates of two neighbours need not be neighbours."""
+
+    ids: Any  # [n] int32
+    start: Any  # [n] int64: place i owns predicates start[i] .. end[i]
+    end: Any  # [n] int64
+    column: Any  # [P] int32
+    low: Any  # [P] float64
+    high: Any  # [P] float64
+
+
 class Group(NamedTuple):
     """Up to 64 events of A attributes and S subscriptions. Between groups all is as `room_for` returns it."""
 
@@ -161,14 +172,14 @@ def list_members(mask: Any, members: Any) -> int:
 
 
 @kernel
-def check_places(nodes: Any, n_visited: int, stack: Stack, places: Places, group: Group) -> None:
+def check_places(nodes: Any, n_visited: int, stack: Stack, places: PlacedHulls, group: Group) -> None:
     """Clear the bits of the subscriptions at the places of visited nodes that their events satisfy, by their hulls.
 
     `nodes` [C] are records with `begin` and `end`: the places of a node. One call for all nodes, since a call for each
     would cost more than the check of its few places.
     """
     visited, masks = stack
-    ids, start, column, low, high = places
+    ids, start, end, column, low, high = places
     least, greatest, _, _, bits, members, _, _ = group
     for v in range(visited.shape[0] - 1, visited.shape[0] - 1 - n_visited, -1):
         n = list_members(masks[v], members)
@@ -176,7 +187,7 @@ def check_places(nodes: Any, n_visited: int, stack: Stack, places: Places, group
             for j in range(n):
                 e = members[j]
                 satisfied = True
-                for p in range(start[i], start[i + 1]):
+                for p in range(start[i], end[i]):
                     a = column[p]
                     if not (greatest[a, e] >= low[p] and least[a, e] <= high[p]):
                         satisfied = False

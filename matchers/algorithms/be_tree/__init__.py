@@ -37,9 +37,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matchers.algorithms.be_tree.kernel import Tree, be_tree, grow, shares
+from matchers.algorithms.be_tree.kernel import DivisionRules, Tree, be_tree, grow, shares
 from matchers.algorithms.cells import domain
-from matchers.algorithms.places import arrange, hulls_of, possible
+from matchers.algorithms.places import arrange, hulls_of, placed, possible
 from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
@@ -56,27 +56,34 @@ class BeTree(Matcher):
     n_columns: int
 
     def match(self, events: EventBatch) -> MatchBatch:
+        places = placed(self.places)
+
         def step(first: int, out: Int32, counts: Int64) -> int:
-            return be_tree(first, events.arrays, self.tree, self.places, self.rows, self.n_columns, out, counts)
+            return be_tree(first, events.arrays, self.tree, places, self.rows, self.n_columns, out, counts)
 
         return list_matches(step, len(events), len(self.rows.several))
 
 
 def build(table: SubscriptionTable, max_cap: int = 8, min_size: int = 1, alpha: float = 0.5) -> BeTree:
     """Raises MatchingError."""
-    for name, value in (("max_cap", max_cap), ("min_size", min_size)):
-        if value < 1:
-            raise MatchingError(f"{name} must be 1 or more, not {value}")
-    if not 0.0 <= alpha <= 1.0:
-        raise MatchingError(f"alpha must lie within 0 .. 1, not {alpha}")
+    check_options(max_cap, min_size, alpha)
     predicates = Predicates.of(table)
     hulls = hulls_of(predicates, table.n_subscriptions)
     begin, end = domain(table)
     loss = np.empty(len(predicates))
     shares(hulls, begin, end, loss)
     ids = possible(table)
-    tree = grow(ids, hulls, (1.0 - alpha) - alpha * loss, begin, end, max_cap, min_size)
+    tree = grow(ids, DivisionRules(hulls, (1.0 - alpha) - alpha * loss, begin, end, max_cap, min_size))
     return BeTree(tree, arrange(ids, hulls), predicates.rows(table), table.n_columns)
+
+
+def check_options(max_cap: int, min_size: int, alpha: float) -> None:
+    """Raises MatchingError."""
+    for name, value in (("max_cap", max_cap), ("min_size", min_size)):
+        if value < 1:
+            raise MatchingError(f"{name} must be 1 or more, not {value}")
+    if not 0.0 <= alpha <= 1.0:
+        raise MatchingError(f"alpha must lie within 0 .. 1, not {alpha}")
 
 
 STORED = (BeTree, Tree, Places, Rows)

@@ -28,7 +28,7 @@ from matchers.kernels.places import (
     GROUP,
     Group,
     Hulls,
-    Places,
+    PlacedHulls,
     Stack,
     all_events,
     check_places,
@@ -67,6 +67,17 @@ class Tree(NamedTuple):
     p_root: Any  # [P] int32: the c-node at the top of its c-directory
 
 
+class DivisionRules(NamedTuple):
+    """By which l-nodes are divided: P predicates, A attributes."""
+
+    hulls: Hulls
+    score: Any  # [P] float64: of each predicate
+    begin: Any  # [A] float64: the domain
+    end: Any  # [A] float64
+    max_cap: int
+    min_size: int
+
+
 @kernel
 def shares(hulls: Hulls, begin: Any, end: Any, share: Any) -> None:
     """Fill share [P]: the share of its attribute's domain that the deepest bucket around each predicate takes."""
@@ -87,7 +98,7 @@ def shares(hulls: Hulls, begin: Any, end: Any, share: Any) -> None:
 
 
 @inlined
-def _on(s: int, c: int, start: Any, column: Any) -> int:
+def predicate_on(s: int, c: int, start: Any, column: Any) -> int:
     """The predicate of subscription s on column c; -1 if it has none."""
     at = first_from(column, start[s], start[s + 1], c)
     return at if at < start[s + 1] and column[at] == c else -1
@@ -113,35 +124,53 @@ def _split_at(low: float, high: float, a: float, b: float) -> Any:
 
 
 @kernel
-def grow(ids: Any, hulls: Hulls, score: Any, begin: Any, end: Any, max_cap: int, min_size: int) -> Any:
-    """The Tree of the subscriptions `ids`, which are put in the order of the l-nodes.
-
-    score [P] is that of each predicate, begin .. end [A] the domain of each attribute.
-    """
-    start, column, low, high = hulls
-    n_columns = begin.shape[0]
+def sapling(n: int) -> Any:
+    """A Tree with room, of one c-node, the root, with n subscriptions; and room for the scores of p-nodes."""
     nodes = np.zeros(64, NODE)
-    p_column = np.zeros(64, np.int32)
-    p_root = np.zeros(64, np.int32)
-    scratch = np.empty_like(ids)
+    nodes[0]["column"] = -1
+    nodes[0]["end"] = n
+    return Tree(nodes, np.zeros(64, np.int32), np.zeros(64, np.int32)), np.zeros(64)
+
+
+@kernel
+def grow(ids: Any, rules: DivisionRules) -> Any:
+    """The Tree of the subscriptions `ids`, which are put in the order of the l-nodes."""
+    tree, p_score = sapling(ids.shape[0])
+    n_nodes, n_p, tree, _ = divide(0, 1, 0, tree, p_score, ids, rules)
+    nodes, p_column, p_root = tree
+    return Tree(nodes[:n_nodes].copy(), p_column[:n_p].copy(), p_root[:n_p].copy())
+
+
+@kernel
+def divide(i: int, n_nodes: int, n_p: int, tree: Tree, p_score: Any, ids: Any, rules: DivisionRules) -> Any:
+    """Divide the l-node of c-node i, and those that come of it, as far as they are above max_cap.
+
+    Of the tree, which has room, n_nodes c-nodes and n_p p-nodes are in use; others follow them. low .. high of c-node i
+    is its bucket. `ids` of the l-node are put in the order of the new l-nodes. Returns the numbers of nodes, the tree
+    and the scores of p-nodes, in larger arrays where they were full.
+    """
+    nodes, p_column, p_root = tree
+    start, column, low, high = rules.hulls
+    score, begin, end, max_cap, min_size = rules.score, rules.begin, rules.end, rules.max_cap, rules.min_size
+    hulls = rules.hulls
+    n_columns = begin.shape[0]
+    origin = nodes[i]["begin"]
+    scratch = np.empty(nodes[i]["end"] - origin, ids.dtype)
     total = np.zeros(n_columns)  # score of a column within the current l-node
     count = np.zeros(n_columns, np.int64)  # subscriptions of the l-node that have the column
     used = np.zeros(n_columns, np.bool_)  # on the path
     seen = np.empty(n_columns, np.int32)  # columns whose count is not 0
-    nodes[0]["column"] = -1
-    nodes[0]["end"] = ids.shape[0]
-    n_nodes = 1
-    n_p = 0
-    i = 0
+    following = n_nodes
     while i < n_nodes:
         c = nodes[i]["column"]
         first = nodes[i]["begin"]
         last = nodes[i]["end"]
         if c >= 0:
-            least, greatest = _hull(ids, first, last, c, hulls)
+            least, greatest = hull_on(ids, first, last, c, hulls)
             a = nodes[i]["low"]  # of the bucket, until the node is done
             b = nodes[i]["high"]
-            if last - first > max_cap and least < greatest:  # clustering
+            whole = nodes[i]["left"] == 0 and nodes[i]["right"] == 0
+            if last - first > max_cap and whole and least < greatest:  # clustering
                 split, a, b = _split_at(least, greatest, a, b)
                 if a < split:
                     rest = first
@@ -149,36 +178,44 @@ def grow(ids: Any, hulls: Hulls, score: Any, begin: Any, end: Any, max_cap: int,
                     rights = 0
                     for at in range(first, last):
                         s = ids[at]
-                        p = _on(s, c, start, column)
+                        p = predicate_on(s, c, start, column)
                         if high[p] < split:
-                            scratch[first + lefts] = s
+                            scratch[first - origin + lefts] = s
                             lefts += 1
                         elif low[p] >= split:
                             rights += 1
-                            scratch[last - rights] = s
+                            scratch[last - origin - rights] = s
                         else:
                             ids[rest] = s
                             rest += 1
                     for k in range(lefts):
-                        ids[rest + k] = scratch[first + k]
+                        ids[rest + k] = scratch[first - origin + k]
                     for k in range(rights):
-                        ids[rest + lefts + k] = scratch[last - 1 - k]
+                        ids[rest + lefts + k] = scratch[last - origin - 1 - k]
                     if n_nodes + 2 > nodes.shape[0]:
                         nodes = twice(nodes)
                     nodes[i]["split"] = split
                     if lefts > 0:
                         nodes[i]["left"] = n_nodes
-                        _open(nodes, n_nodes, c, rest, rest + lefts, a, split, nodes[i]["above"])
+                        open_node(nodes, n_nodes, c, rest, rest + lefts, a, split, nodes[i]["above"])
                         n_nodes += 1
                     if rights > 0:
                         nodes[i]["right"] = n_nodes
-                        _open(nodes, n_nodes, c, rest + lefts, last, split, b, nodes[i]["above"])
+                        open_node(nodes, n_nodes, c, rest + lefts, last, split, b, nodes[i]["above"])
                         n_nodes += 1
                     last = rest
-                    least, greatest = _hull(ids, first, last, c, hulls)
+                    least, greatest = hull_on(ids, first, last, c, hulls)
             nodes[i]["low"] = least
             nodes[i]["high"] = greatest
+        old_p, old_p_end = nodes[i]["p_begin"], nodes[i]["p_end"]
         nodes[i]["p_begin"] = n_p
+        for p in range(old_p, old_p_end):  # p-nodes that an l-node in use has already
+            if n_p == p_column.shape[0]:
+                p_column, p_root, p_score = twice(p_column), twice(p_root), twice(p_score)
+            p_column[n_p] = p_column[p]
+            p_root[n_p] = p_root[p]
+            p_score[n_p] = p_score[p]
+            n_p += 1
         if last - first > max_cap:  # partitioning
             above = i
             while nodes[above]["column"] >= 0:
@@ -205,11 +242,12 @@ def grow(ids: Any, hulls: Hulls, score: Any, begin: Any, end: Any, max_cap: int,
                         best = k
                 if best < 0:
                     break
+                of_best = total[best]
                 rest = first
                 moved = 0
                 for at in range(first, last):
                     s = ids[at]
-                    if _on(s, best, start, column) < 0:
+                    if predicate_on(s, best, start, column) < 0:
                         ids[rest] = s
                         rest += 1
                     else:
@@ -225,12 +263,12 @@ def grow(ids: Any, hulls: Hulls, score: Any, begin: Any, end: Any, max_cap: int,
                 if n_nodes == nodes.shape[0]:
                     nodes = twice(nodes)
                 if n_p == p_column.shape[0]:
-                    p_column = twice(p_column)
-                    p_root = twice(p_root)
+                    p_column, p_root, p_score = twice(p_column), twice(p_root), twice(p_score)
                 p_column[n_p] = best
                 p_root[n_p] = n_nodes
+                p_score[n_p] = of_best
                 n_p += 1
-                _open(nodes, n_nodes, best, rest, last, begin[best], end[best], i)
+                open_node(nodes, n_nodes, best, rest, last, begin[best], end[best], i)
                 n_nodes += 1
                 last = rest
             for j in range(n_seen):
@@ -241,12 +279,12 @@ def grow(ids: Any, hulls: Hulls, score: Any, begin: Any, end: Any, max_cap: int,
                 above = nodes[above]["above"]
         nodes[i]["p_end"] = n_p
         nodes[i]["end"] = last
-        i += 1
-    return Tree(nodes[:n_nodes].copy(), p_column[:n_p].copy(), p_root[:n_p].copy())
+        i = max(i + 1, following)
+    return n_nodes, n_p, Tree(nodes, p_column, p_root), p_score
 
 
 @inlined
-def _open(nodes: Any, i: int, column: int, begin: int, end: int, low: float, high: float, above: int) -> None:
+def open_node(nodes: Any, i: int, column: int, begin: int, end: int, low: float, high: float, above: int) -> None:
     nodes[i]["column"] = column
     nodes[i]["begin"] = begin
     nodes[i]["end"] = end
@@ -256,13 +294,13 @@ def _open(nodes: Any, i: int, column: int, begin: int, end: int, low: float, hig
 
 
 @inner
-def _hull(ids: Any, first: int, last: int, c: int, hulls: Hulls) -> Any:
+def hull_on(ids: Any, first: int, last: int, c: int, hulls: Hulls) -> Any:
     """The hull of the predicates on column c of the subscriptions ids[first : last], which all have one."""
     start, column, low, high = hulls
     least = np.inf
     greatest = -np.inf
     for at in range(first, last):
-        p = _on(ids[at], c, start, column)
+        p = predicate_on(ids[at], c, start, column)
         least = min(least, low[p])
         greatest = max(greatest, high[p])
     return least, greatest
@@ -308,7 +346,7 @@ def walk(tree: Tree, n: int, group: Group, stack: Stack) -> int:
 
 @kernel
 def be_tree(
-    event: int, events: Events, tree: Tree, places: Places, rows: Rows, n_columns: int, out: Any, counts: Any
+    event: int, events: Events, tree: Tree, places: PlacedHulls, rows: Rows, n_columns: int, out: Any, counts: Any
 ) -> int:
     n_events = events.offsets.shape[0] - 1
     n_subscriptions = rows.start.shape[0] - 1

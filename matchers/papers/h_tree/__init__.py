@@ -35,7 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from matchers.algorithms.cells import Cells, domain
-from matchers.algorithms.places import arrange, hulls_of, possible
+from matchers.algorithms.places import arrange, hulls_of, placed, possible
 from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
@@ -56,8 +56,10 @@ class HTree(Matcher):
     rows: Rows  # the table, to check the matches by hulls
 
     def match(self, events: EventBatch) -> MatchBatch:
+        places = placed(self.places)
+
         def step(first: int, out: Int32, counts: Int64) -> int:
-            return h_tree(first, events.arrays, self.cells, self.tree, self.places, self.rows, out, counts)
+            return h_tree(first, events.arrays, self.cells, self.tree, places, self.rows, out, counts)
 
         return list_matches(step, len(events), len(self.rows.several))
 

@@ -28,7 +28,7 @@ from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.places import (
     GROUP,
     Hulls,
-    Places,
+    PlacedHulls,
     Stack,
     all_events,
     bit,
@@ -209,7 +209,14 @@ def walk(tree: HTreeNodes, visits: Any, n: int, stack: Stack) -> int:
 
 @kernel
 def h_tree(
-    event: int, events: Events, cells: Overlapping, tree: HTreeNodes, places: Places, rows: Rows, out: Any, counts: Any
+    event: int,
+    events: Events,
+    cells: Overlapping,
+    tree: HTreeNodes,
+    places: PlacedHulls,
+    rows: Rows,
+    out: Any,
+    counts: Any,
 ) -> int:
     n_events = events.offsets.shape[0] - 1
     n_columns = cells.reach.shape[0]

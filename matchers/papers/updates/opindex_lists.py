@@ -100,13 +100,13 @@ def move_places(a: int, index: GrowingPartitions) -> bool:
 
 @kernel
 def leave_places(pivot: Any, taken: Any, index: GrowingPartitions) -> None:
-    place, _, subscription, counters = index.partitions[:4]
+    """The counters stay: without predicates nothing counts them down."""
+    place, _, subscription = index.partitions[:3]
     for i in range(pivot.shape[0]):
         a = pivot[i]
         if a >= 0:
             at = place[a] + taken[i]
             subscription[at] = -2 - index.free[a]
-            counters[at] = 1
             index.free[a] = taken[i]
 
 
