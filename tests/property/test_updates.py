@@ -24,6 +24,7 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     "be_tree, small": ("be_tree", {"max_cap": 2}),
     "be_tree, one": ("be_tree", {"max_cap": 1, "alpha": 0.9}),
     "be_tree, rare": ("be_tree", {"max_cap": 4, "min_size": 3}),
+    "comat, two threads": ("comat", {"threads": 2}),
     "rein, one bucket": ("rein", {"buckets": 1}),
     "rein, many buckets": ("rein", {"buckets": 7}),
     "tama, one level": ("tama", {"levels": 0}),

@@ -44,11 +44,11 @@ import numpy as np
 from matchers.algorithms import tama
 from matchers.algorithms.pool import over
 from matchers.contract.matcher import Matcher
-from matchers.contract.tables import EventBatch, Int64, MatchBatch, SubscriptionTable, offsets_of
+from matchers.contract.tables import EventBatch, Float64, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
 from matchers.papers import rein
 from matchers.papers.comat.kernel import IntervalEnds, interleave
-from matchers.papers.comat.predicted_time import Clock, PredictedTime, ends_of, learned
+from matchers.papers.comat.predicted_time import Clock, PredictedIndex, PredictedTime, ends_of, learned
 
 Builder = Callable[[SubscriptionTable], Matcher]
 
@@ -57,7 +57,7 @@ TAMA: Builder = partial(tama.build, levels=17)  # PEM, sec. V A
 
 @dataclass(frozen=True, eq=False)
 class Comat(Matcher):
-    algorithms: tuple[Matcher, Matcher]  # counting and marking
+    algorithms: tuple[PredictedIndex, PredictedIndex]  # counting and marking
     seconds: PredictedTime
     threads: int
 
@@ -96,8 +96,7 @@ def build(
 
     Nothing is measured where there are less than the `fewest` intervals.
     """
-    if threads < 1:
-        raise MatchingError(f"threads must be 1 or more, not {threads}")
+    check_threads(threads)
     algorithms = counting(table), marking(table)
     measurable = len(table.subscription) >= fewest
     return Comat(algorithms, learned(table, algorithms, clock) if measurable else assumed(table), threads)
@@ -106,8 +105,18 @@ def build(
 def assumed(table: SubscriptionTable) -> PredictedTime:
     """The predictor for which a hit costs counting one second, and a miss costs marking one."""
     ends = ends_of(table)
-    hits, misses = np.array([0.0, 0.0, 1.0, 0.0]), np.array([ends.predicates.sum(), 0.0, -1.0, 0.0])
-    return PredictedTime(ends, np.column_stack((hits, misses)))
+    return PredictedTime(ends, weights_of_counts(ends.predicates.sum()))
+
+
+def weights_of_counts(predicates: float) -> Float64:
+    """The weights with which the hits, and the misses among so many predicates, are the predicted seconds."""
+    return np.column_stack((np.array([0.0, 0.0, 1.0, 0.0]), np.array([predicates, 0.0, -1.0, 0.0])))
+
+
+def check_threads(threads: int) -> None:
+    """Raises MatchingError."""
+    if threads < 1:
+        raise MatchingError(f"threads must be 1 or more, not {threads}")
 
 
 def _chosen(events: EventBatch, which: Int64) -> EventBatch:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from matchers.algorithms.cells import Cells
-from matchers.contract.matcher import Matcher
-from matchers.contract.tables import EventBatch, Float64, SubscriptionTable, offsets_of
+from matchers.contract.tables import EventBatch, Float64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.papers.comat.kernel import FEATURES, IntervalEnds, features
 
 Clock = Callable[[], float]
@@ -18,6 +18,14 @@ ENDS = 256  # lows, and highs, that are kept of a column at most
 GROUPS = 16  # of events to measure
 SIZE = 8  # events in a group
 ROUNDS = 3  # the least time counts
+
+
+class PredictedIndex(Protocol):
+    """An index of which the time is predicted: one that never changes, or one that does."""
+
+    def match(self, events: EventBatch) -> MatchBatch: ...
+
+    def memory_bytes(self) -> int: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +41,7 @@ class PredictedTime:
         return self.weights.nbytes + sum(int(a.nbytes) for a in self.ends)
 
 
-def learned(table: SubscriptionTable, matchers: Sequence[Matcher], clock: Clock) -> PredictedTime:
+def learned(table: SubscriptionTable, matchers: Sequence[PredictedIndex], clock: Clock) -> PredictedTime:
     """Least squares over groups of events, by their mean features: to a linear function a mean is as good as events."""
     ends = ends_of(table)
     groups = drawn(table)
@@ -43,7 +51,7 @@ def learned(table: SubscriptionTable, matchers: Sequence[Matcher], clock: Clock)
     return PredictedTime(ends, weights / unit[:, None])
 
 
-def measured(matchers: Sequence[Matcher], groups: Sequence[EventBatch], clock: Clock) -> Float64:
+def measured(matchers: Sequence[PredictedIndex], groups: Sequence[EventBatch], clock: Clock) -> Float64:
     """[G, M]: seconds of each algorithm for an event of each group. They take turns, so that a slow phase slows all."""
     for matcher in matchers:
         matcher.match(groups[0])  # compiles

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from matchers.papers.updates.be_tree import UpdatableBeTree
+from matchers.papers.updates.comat import UpdatableComat
 from matchers.papers.updates.hem import UpdatableHem
 from matchers.papers.updates.opindex import UpdatableOpIndex
 from matchers.papers.updates.pem import UpdatablePem
@@ -20,4 +21,5 @@ UPDATABLE: dict[str, Callable[..., Updatable]] = {
     "hem": UpdatableHem,
     "opindex": UpdatableOpIndex,
     "be_tree": UpdatableBeTree,
+    "comat": UpdatableComat,
 }

@@ -113,6 +113,14 @@ def test_an_l_node_above_max_cap_is_divided_and_one_of_few_becomes_whole_again()
     assert sorted(l_node(index, 0)) == [2, 3]
 
 
+def test_a_predicate_that_begins_at_the_split_goes_to_the_right() -> None:
+    index = UpdatableBeTree(points(0.0, 1.0, 2.0, 3.0, 4.0), max_cap=4)
+    top = index._growing.tree.nodes[children(index, 0)[0]]
+    index.insert(points(float(top["split"])))
+    check(index, [*range(6)])
+    assert 5 in members(index, int(top["right"]))
+
+
 def test_after_all_are_deleted_only_the_root_is_left() -> None:
     index = UpdatableBeTree(uniform_table(60, 4, 3, 0.2), max_cap=2)
     assert len([*subtree(index)]) > 20
