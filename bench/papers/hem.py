@@ -139,7 +139,7 @@ FIGURES = (
         "ψS, predicates of a subscription",
         sizes((5, 10, 15, 20, 25, 30)),
         SIZES,
-        (*ALL, *lines("be_tree")),
+        (*ALL, *lines("be_tree", "comat")),
         metrics=("insertion", "insert", "insert_one"),
         stated=(Ratio("hem", "rein", 1.426, metric="insertion"),),
         note="Where a matcher cannot insert, the time to build it from a table stands for that, per subscription.",

@@ -132,7 +132,7 @@ FIGURES = (
         "N, subscriptions",
         over("subscriptions", (200_000, 600_000, 1_000_000)),
         DEFAULT,
-        (*lines("rein"), TAMA, *lines("pem", "hem", "opindex", "be_tree")),
+        (*lines("rein"), TAMA, *lines("pem", "comat", "hem", "opindex", "be_tree")),
         metrics=("insert", "delete", "insert_one", "delete_one"),
         stated=(Ratio("pem", "tama", 1.0, metric="insert", scope="sec. VI: close to it"),),
         note="The paper has no figure of it; section VI states that to insert takes about as long as in TAMA.",

@@ -177,7 +177,7 @@ FIGURES = (
         "n, subscriptions",
         over("subscriptions", THOUSANDS),
         DEFAULT,
-        (*ALL, *lines("hem", "opindex", "be_tree")),
+        (*ALL, *lines("hem", "opindex", "be_tree", "comat")),
         metrics=("insertion", "insert", "insert_one"),
         stated=(
             Ratio("rein", "counting", 1.04, 2_000_000, metric="insertion", scope="n = 2M"),
@@ -194,7 +194,7 @@ FIGURES = (
         "n, subscriptions",
         over("subscriptions", THOUSANDS),
         DEFAULT,
-        lines("tama", "rein", "hem", "opindex", "be_tree"),
+        lines("tama", "rein", "hem", "opindex", "be_tree", "comat"),
         metrics=("delete", "delete_one"),
     ),
     Figure(
