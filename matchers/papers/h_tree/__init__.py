@@ -31,6 +31,7 @@ checked; where predicates are wide, or most subscriptions have `any`, these are 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -40,7 +41,7 @@ from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
-from matchers.kernels.places import Places
+from matchers.kernels.places import PlacedHulls, Places
 from matchers.kernels.rows import Rows
 from matchers.papers.h_tree.kernel import Entries, HTreeNodes, Overlapping, chain, h_tree, place
 
@@ -56,12 +57,16 @@ class HTree(Matcher):
     rows: Rows  # the table, to check the matches by hulls
 
     def match(self, events: EventBatch) -> MatchBatch:
-        places = placed(self.places)
+        places = self._placed
 
         def step(first: int, out: Int32, counts: Int64) -> int:
             return h_tree(first, events.arrays, self.cells, self.tree, places, self.rows, out, counts)
 
         return list_matches(step, len(events), len(self.rows.several))
+
+    @cached_property
+    def _placed(self) -> PlacedHulls:
+        return placed(self.places)
 
 
 def build(
