@@ -8,7 +8,7 @@ candidates on the exact bounds, so that it has neither false positives nor false
 Where subscriptions and events have few of many columns, it asks for columns before it asks for values (`sparse.py`).
 Where events match percents of all, it asks about 512 of them at once, subscription by subscription (`dense.py`).
 
-matchers/README.md tells how it works with a picture, its cost model and measurements.
+docs/tiles.md has the algorithms, the constants, the cost model and measurements.
 """
 
 from __future__ import annotations
