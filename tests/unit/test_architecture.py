@@ -29,7 +29,7 @@ FORBIDDEN = [
     *((package, "matchers.index.kernels") for package in ("streaming", "offline", "commands")),
     ("offline", "pyspark", "pyarrow", "confluent_kafka"),
     ("rig", "matchers", "offline", "examples", "bench", "commands", "run_stream", "pyspark", "pyarrow"),
-    *((room, "rig") for room in ("bench.workloads", "bench.matching", "bench.papers")),
+    *((room, "rig") for room in ("bench.workloads", "bench.matching", "bench.papers", "bench.tiles")),
     ("bench", "streaming", "config", "offline", "examples", "commands", "run_stream"),
     ("bench", "pyspark", "pyarrow", "confluent_kafka"),
     (
@@ -157,6 +157,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "bench.workloads": (),
     "bench.matching": ("bench.workloads",),
     "bench.papers": ("bench.workloads", "bench.matching"),
+    "bench.tiles": ("bench.workloads", "bench.matching", "bench.papers"),
     "bench.system": (),
     "bench.baselines": (),
     "bench.gate": ("bench.workloads", "bench.matching", "bench.system"),
