@@ -89,27 +89,18 @@ def with_constant(source: str, name: str, value: str) -> str:
 
 def sweep(constants: Sequence[Constant], share: float = 1.0, rounds: int = ROUNDS) -> Iterator[SweepRow]:
     """All values of one constant after the other; `share` of each workload's subscriptions. Raises BenchError."""
-    points = tuple(dict.fromkeys(point for constant in constants for point in constant.points))
     with ExitStack() as stack:
         home = Path(stack.enter_context(TemporaryDirectory()))
-        first = stack.enter_context(_Timing(_copy(HOME, home / "present"), points, share))
-        found = first.found()  # it has compiled all kernels
-        present = (first, stack.enter_context(_Timing(home / "present", points, share)))
-        present[1].found()
         for constant in constants:
-            yield from _sweep_one(constant, home, share, rounds, present, found)
+            yield from _sweep_one(constant, home, share, rounds)
 
 
-def _sweep_one(
-    constant: Constant,
-    home: Path,
-    share: float,
-    rounds: int,
-    present: tuple[_Timing, _Timing],
-    expected: dict[str, int],
-) -> Iterator[SweepRow]:
+def _sweep_one(constant: Constant, home: Path, share: float, rounds: int) -> Iterator[SweepRow]:
+    """All processes are new, because one that has run for long was seen to be faster."""
     with ExitStack() as stack:
-        running = list(present)
+        first = stack.enter_context(_Timing(_copy(HOME, home / "present"), constant.points, share))
+        expected = first.found()  # it has compiled all kernels
+        running = [first, stack.enter_context(_Timing(home / "present", constant.points, share))]
         for number, value in enumerate(constant.values):
             other, option = home / "present", [f"{constant.name}={value}"]
             if constant.file is not None:
@@ -117,18 +108,17 @@ def _sweep_one(
                 file = other / TILES / constant.file
                 file.write_text(with_constant(file.read_text(), constant.name, value))
             running.append(stack.enter_context(_Timing(other, (*constant.points, *option), share)))
-        for timing in running[2:]:
-            for point, found in timing.found().items():
-                if found != expected[point]:
-                    raise BenchError(f"a value of {constant.name} finds {found} matches, not {expected[point]}")
+        for timing in running[1:]:
+            if (found := timing.found()) != expected:
+                raise BenchError(f"a value of {constant.name} finds {found} matches, not {expected}")
         least = [dict.fromkeys(constant.points, float("inf")) for _ in running]
         for point in constant.points:
             for _ in range(rounds):
                 for timing, us in zip(running, least, strict=True):
                     us[point] = min(us[point], timing.round(point))
-    first, second, *others = least
-    base = {point: min(first[point], second[point]) for point in constant.points}
-    again = {point: max(first[point], second[point]) for point in constant.points}
+    us_of_first, us_of_second, *others = least
+    base = {point: min(us_of_first[point], us_of_second[point]) for point in constant.points}
+    again = {point: max(us_of_first[point], us_of_second[point]) for point in constant.points}
     for swept, us in zip((None, *constant.values), (again, *others), strict=True):
         yield SweepRow(constant, swept, {point: us[point] / base[point] for point in constant.points})
 
