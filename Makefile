@@ -52,8 +52,9 @@ test-quick: setup $(TOOLS) ## unit and property tests, few random cases (a minut
 	$(COMPILE)
 	$(TESTS) --hypothesis-profile=few tests/unit tests/property
 
-test-long: ## make test with many more random cases
+test-long: ## make test with many more random cases, and a minute of random configurations for all algorithms
 	$(MAKE) test HYPOTHESIS=long LANES=long TIMEOUT=7200
+	@$(RUN) bench search --seconds 60 --most-subscriptions 20000 --seed $$(date +%j)
 
 bench: setup ## six minutes: the speed of the points that matter, in CPU time against recorded figures (ONLY=, RECORD=1)
 	@$(RUN) bench gate $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(ARGS)

@@ -1,4 +1,4 @@
-"""The commands `bench matchers`, `bench sweep`, `bench choices`, `bench living`, `bench system` and `bench gate`."""
+"""The commands `bench matchers`, `sweep`, `choices`, `search`, `living`, `system` and `gate`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated, Any
 
 import typer
@@ -21,10 +23,13 @@ from bench.matching import memory, printing
 from bench.matching.candidates import candidates
 from bench.matching.choices import BATCHES, EXACT, SIZES, WORKLOADS, compare, grid
 from bench.matching.measure import Effort
+from bench.matching.search import drawn
+from bench.matching.search import rows as search_rows
 from bench.matching.turns import measure_in_turns
 from bench.papers import PAPERS, tables
 from bench.papers.points import of_sweeps
 from bench.papers.sweeps import Outcome, figures, run
+from bench.workloads.configurations.drawing import LEAST_SUBSCRIPTIONS, MOST_SUBSCRIPTIONS
 from bench.workloads.distributions import Distribution
 from bench.workloads.event_bus import EventBus
 from bench.workloads.filters import Filters
@@ -325,6 +330,66 @@ def choices(
     raise typer.Exit(0 if all(str(row["checked"]) == "True" for row in rows) else 1)
 
 
+@app.command()
+def search(
+    configurations: Annotated[
+        int, typer.Option("--configurations", help="Number of configurations, from number 0 on.", min=1)
+    ] = 2_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same configurations.", min=0)] = 1,
+    number: Annotated[
+        str | None,
+        typer.Option(
+            "--number", help="Instead, the configurations of these comma-separated numbers.", show_default=False
+        ),
+    ] = None,
+    most_subscriptions: Annotated[
+        int, typer.Option(help="Configurations with more subscriptions are left out.", min=LEAST_SUBSCRIPTIONS)
+    ] = MOST_SUBSCRIPTIONS,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="Seconds after which no further configuration begins.", min=0, show_default=False),
+    ] = None,
+    batch: Annotated[str, typer.Option(help="Comma-separated numbers of events at once.")] = ",".join(
+        map(str, BATCHES)
+    ),
+    algorithms: Annotated[
+        str | None, typer.Option("--algorithms", "-a", help="Comma-separated names; all exact ones if left out.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="CSV file, to which rows are appended; configurations that it has are skipped."
+        ),
+    ] = None,
+) -> None:
+    """Search random configurations for those where auto and tiles are far behind the best of all exact algorithms.
+
+    Prints the worst ten of each. A configuration SEED:NUMBER is measured again, alone, with --seed and --number.
+    Exit code 1 if an answer is wrong.
+    """
+    compared = _names(algorithms, EXACT)
+    with _wrong_flags(), _progress() as tell:
+        for name in compared:
+            if name not in ALGORITHMS:
+                raise BenchError(f"unknown name {name!r}; {known(name, ALGORITHMS)}")
+        batches = _numbers("batch", batch)
+        asked = range(configurations) if number is None else _numbers("number", number, least=0)
+        rows: list[dict[str, Any]] = [] if out is None else [*tables.read(out)]
+        done = {row["workload"] for row in rows}
+        end = inf if seconds is None else perf_counter() + seconds
+        for found in drawn(seed, asked, most_subscriptions):
+            if perf_counter() > end:
+                break
+            if found.name in done:
+                continue
+            tell(f"{found.name}, {found.subscriptions:,} subscriptions")
+            rows += search_rows(found, compared, batches)
+            if out is not None:
+                tables.write_rows(out, rows)
+    printing.show_search(rows, _wide())
+    raise typer.Exit(0 if all(str(row["checked"]) == "True" for row in rows) else 1)
+
+
 def _wide() -> Console:
     """The terminal; a pipe has room for wide tables."""
     console = Console()
@@ -502,13 +567,13 @@ def gate(
     raise typer.Exit(0 if verdict.passed(judged) else 1)
 
 
-def _numbers(name: str, text: str) -> list[int]:
+def _numbers(name: str, text: str, least: int = 1) -> list[int]:
     try:
         numbers = [int(number) for number in text.split(",")]
     except ValueError:
         raise BenchError(f"{name} cannot be {text!r}; use comma-separated numbers") from None
-    if min(numbers) < 1:
-        raise BenchError(f"{name} cannot be {text!r}; each must be 1 or more")
+    if min(numbers) < least:
+        raise BenchError(f"{name} cannot be {text!r}; each must be {least} or more")
     return numbers
 
 

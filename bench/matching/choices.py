@@ -3,9 +3,9 @@ batches.
 
 Measured is matching alone, without reading events, by the processor time of all threads: an event alone the way
 `Index.match` takes (`Matcher.alone`), batches by `Matcher.match`. What `auto` learns from the first events that come,
-it has learnt before. Rounds are interleaved and the least of each algorithm counts. An algorithm that is far behind in
-a round is not measured again. The answers of each algorithm to all events, and of its first call, are compared with
-those of `scan`.
+it has learnt before. Rounds are interleaved and the least of each algorithm counts. Any other but `tiles` that is far
+behind in a round is not measured again. The answers of each algorithm to all events, and of its first call, are
+compared with those of `scan`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CALLS_S = 0.005  # of an algorithm in a round, at least
 BEHIND = 2.0  # times slower than the fastest: not asked again
 FAR = 10.0  # likewise after the first call, when nothing is warm
 SETTLING_S = 2.0
-LESSONS = {1: 100, 64: 15, 1_024: 15}  # calls from which `auto` learns, by their events
+LESSONS, LESSONS_ALONE = 15, 100  # calls from which `auto` learns, in batches and of single events
 
 LENGTHS = (10, 100, 1_000, 10_000)  # of watch lists
 LISTED_VALUES = 10_000_000  # values of all watch lists together, at most; points with more are left out
@@ -103,8 +103,10 @@ def grid(workloads: Iterable[str], sizes: Iterable[int]) -> Iterator[tuple[str, 
             yield name, n, scenario
 
 
-def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterator[GridPoint]:
-    """For each of BATCHES. Raises BenchError."""
+def compare(
+    workload: str, scenario: Scenario, algorithms: list[str], batches: Sequence[int] = BATCHES
+) -> Iterator[GridPoint]:
+    """For each of the batches, but those of more events than there are. Raises BenchError."""
     small, prepared = scenario.small().prepared(), scenario.prepared()
     events = prepared.encoded(0, len(prepared))
     matchers = {}
@@ -118,7 +120,7 @@ def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterato
     wanted = scan.match(events)
     agree = all(answers.compare(matcher.match(events), wanted).same for matcher in others)  # and all are in memory
     chosen = ", ".join(matchers[CHOOSER].algorithms)  # type: ignore[attr-defined]
-    for batch in BATCHES:
+    for batch in (batch for batch in batches if batch <= len(events)):
         us, right = _times(matchers, events, batch, wanted)
         best = min((name for name in us if name != CHOOSER), key=us.__getitem__)
         rival = min((name for name in us if name not in (CHOOSER, OURS)), key=us.__getitem__)
@@ -154,12 +156,12 @@ def _times(
             right &= answers.compare(found, wanted).same
         else:
             right &= sorted(found.tolist()) == wanted.of(0).tolist()
-    for call in islice(cycle(calls), LESSONS[batch]):
+    for call in islice(cycle(calls), LESSONS_ALONE if batch == 1 else LESSONS):
         ways[CHOOSER](call)
     for number in range(ROUNDS):
         limit = (BEHIND if number else FAR) * min(least.values())
         for name, match in ways.items():
-            if name == CHOOSER or least[name] <= limit:
+            if name in (CHOOSER, OURS) or least[name] <= limit:
                 least[name] = min(least[name], _us(match, calls, batch))
     return least, right
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from bench.matching.measure import BASELINE
 from bench.matching.measurement import Measurement
+from bench.matching.search import described, worst
 
 
 def show(measured: Sequence[Measurement], out: Console) -> None:
@@ -50,12 +51,39 @@ def show_choices(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
     out.print(table)
     if not rows:
         return
-    ratios = sorted(float(row["ratio"]) for row in rows)
-    within = [f"{sum(ratio <= limit for ratio in ratios)} within {limit:g}" for limit in (1.1, 1.25, 1.5, 2.0)]
-    out.print(f"{len(ratios)} points, auto {', '.join(within)} times the best; the worst {ratios[-1]:.2f}")
+    out.print(f"{len(rows)} points, auto {_within([float(row['ratio']) for row in rows])}")
     leads = [float(row["rival_us"]) / min(float(row["us"]), float(row["tiles_us"])) for row in rows]
     ahead = [f"{sum(lead >= limit for lead in leads)} by {limit:g} times or more" for limit in (1.0, 2.0, 5.0, 10.0)]
     out.print(f"auto or tiles ahead of all others at {', '.join(ahead)}")
+
+
+def show_search(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
+    """Print the worst points (`search.rows`) of `auto` and of `tiles`, each with its configuration, then all that are
+    wrong, and in how many each is how far behind."""
+    if not rows:
+        return
+    for name, us, ratio in (("auto", "us", "ratio"), ("tiles", "tiles_us", "tiles_ratio")):
+        table = _table(f"worst of {name}", "batch", "matches", f"{name} us", "best us", "ratio")
+        for heading in ("best", "auto chose", "configuration"):
+            table.add_column(heading, no_wrap=heading != "configuration")
+        for row in worst(rows, ratio):
+            table.add_row(
+                row["workload"],
+                f"{int(row['batch']):,}",
+                *(f"{float(row[column]):,.3g}" for column in ("matches", us, "best_us")),
+                f"{float(row[ratio]):.2f}",
+                *(row["best"], row["chosen"], described(row)),
+            )
+        out.print(table)
+        out.print(f"{len(rows)} points, {name} {_within([float(row[ratio]) for row in rows])}\n")
+    for row in rows:
+        if str(row["checked"]) != "True":
+            out.print(Text(f"WRONG: {row['workload']}, {row['batch']} at once; {described(row)}", "bold red"))
+
+
+def _within(ratios: Sequence[float]) -> str:
+    found = [f"{sum(ratio <= limit for ratio in ratios)} within {limit:g}" for limit in (1.1, 1.25, 1.5, 2.0)]
+    return f"{', '.join(found)} times the best; the worst {max(ratios):.2f}"
 
 
 def _times(measured: Sequence[Measurement]) -> Table:

@@ -30,16 +30,21 @@ class Repeated:
     def prepared(self) -> Intervals:
         """Raises BenchError."""
         of = self.different.prepared()
-        table, n = of.table, of.table.n_subscriptions
-        times = -(-self.subscriptions // n)
-        subscription = (np.arange(times, dtype=np.int32)[:, None] * n + table.subscription).ravel()
-        kept = subscription < self.subscriptions
-        repeated = SubscriptionTable.of_sorted(
-            subscription[kept],
-            np.tile(table.column, times)[kept],
-            np.tile(table.low, times)[kept],
-            np.tile(table.high, times)[kept],
-            n_subscriptions=self.subscriptions,
-            n_columns=table.n_columns,
-        )
-        return Intervals(repeated, of.events, of.training)
+        return Intervals(repeated(of.table, self.subscriptions), of.events, of.training)
+
+
+def repeated(table: SubscriptionTable, n: int) -> SubscriptionTable:
+    """The table of n subscriptions, of which s is the subscription s mod S of a table of S."""
+    if n == table.n_subscriptions:
+        return table
+    times = -(-n // table.n_subscriptions)
+    subscription = (np.arange(times, dtype=np.int32)[:, None] * table.n_subscriptions + table.subscription).ravel()
+    kept = subscription < n
+    return SubscriptionTable.of_sorted(
+        subscription[kept],
+        np.tile(table.column, times)[kept],
+        np.tile(table.low, times)[kept],
+        np.tile(table.high, times)[kept],
+        n_subscriptions=n,
+        n_columns=table.n_columns,
+    )

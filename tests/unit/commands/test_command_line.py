@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 from commands import HOME
 from run_stream import app
 
+TABLES = ("bench sweep", "bench choices", "bench search")
 # Theirs is JSON anyway, or an address; the job's own lines are `log.format`.
-WITHOUT_JSON = ("run", "broker", "schema", "translate", "warm", "subscriptions export", "bench sweep", "bench choices")
+WITHOUT_JSON = ("run", "broker", "schema", "translate", "warm", "subscriptions export", *TABLES)
 OFFLINE = ("demo", "broker", "schema", "translate", "validate", "match", "explain", "test", "bench")
 
 
