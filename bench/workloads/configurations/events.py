@@ -48,14 +48,13 @@ def few_enough(table: SubscriptionTable, events: EventBatch) -> EventBatch:
 def _satisfying(rng: np.random.Generator, table: SubscriptionTable, n: int) -> tuple[Int64, Int64, Float64]:
     """(event, column, value): for each event the columns of some subscription, each with a value within an interval."""
     of = rng.integers(table.n_subscriptions, size=n)
-    first, sizes = table.start[of], table.start[of + 1] - table.start[of]
+    begin = np.flatnonzero(table.begins)  # of the intervals of a subscription in a column
+    end = np.append(begin[1:], len(table.column))
+    sizes = table.needed[of].astype(np.int64)
+    first = offsets_of(table.needed)[of]
     event = np.repeat(np.arange(n), sizes)
-    at = np.arange(len(event)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(first, sizes)
-    order = np.lexsort((rng.random(len(at)), table.column[at], event))  # one interval of each column, at random
-    event, at = event[order], at[order]
-    begins = np.ones(len(at), bool)
-    begins[1:] = (np.diff(event) != 0) | (np.diff(table.column[at]) != 0)
-    event, at = event[begins], at[begins]
+    which = np.arange(len(event)) - np.repeat(offsets_of(sizes)[:-1], sizes) + np.repeat(first, sizes)
+    at = rng.integers(begin[which], end[which])
     low, high = table.low[at], table.high[at]
     least = np.where(np.isfinite(low), low, np.minimum(high, 0.0))
     greatest = np.where(np.isfinite(high), high, np.maximum(low, 1.0))
