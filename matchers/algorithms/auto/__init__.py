@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from itertools import groupby, pairwise
 from math import inf, log2, sqrt
@@ -174,12 +174,11 @@ def _choices(
     builds = {name: CANDIDATES[name] for name in names}
     if not is_few(table):
         return choose(table, builds, clock, attributes, batch)
-    # The next update builds another one, so nothing is gained by a trial.
     kind = (*names, *_kind(table), *(value and _rounded(np.array([value])) for value in (attributes, batch)))
     if (choices := _chosen.get(kind)) is not None:
         matchers = {name: builds[name](table) for name in dict.fromkeys(choice.algorithm for choice in choices)}
         return {choice: matchers[choice.algorithm] for choice in choices}
-    found = {replace(choice, near=()): m for choice, m in choose(table, builds, clock, attributes, batch).items()}
+    found = choose(table, builds, clock, attributes, batch)
     while len(_chosen) >= KINDS:
         _chosen.pop(next(iter(_chosen)), None)
     _chosen[kind] = list(found)

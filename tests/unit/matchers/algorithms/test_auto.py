@@ -499,16 +499,19 @@ def test_each_process_learns_for_itself() -> None:
     assert other.match(events).subscription.tolist() == built.match(events).subscription.tolist()
 
 
-def test_those_near_are_named_with_a_choice_unless_the_table_is_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_near_are_named_with_a_choice_also_of_a_table_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
     found = chosen(uniform_table(3_000, 40, 4, 0.3), sparse=(0.0, 0.0, 1.0), dense=(25.0, 0.0, 0.0))
     assert [choice.near for choice in found] == [(), ("dense",), ("dense",), ("sparse",)]
-    near = {Choice(1, 1.0, "scan", 1.0, near=("hem",)): Timed(uniform_table(9, 3, 2, 0.3), 1.0, 0.0, 0.0, Clock())}
+    few = uniform_table(candidates.FEW_SUBSCRIPTIONS, 3, 2, 0.3)
+    scan, hem = (candidates.CANDIDATES[name](few) for name in ("scan", "hem"))
+    near = {Choice(1, 3.0, "scan", 1.0, near=("hem",)): scan, Choice(64, 3.0, "hem", 1.0, near=("scan",)): hem}
     monkeypatch.setattr(auto, "choose", lambda *_: near)
     monkeypatch.setattr(auto, "asked", lambda _: ["hem", "scan"])
     monkeypatch.setattr(auto, "_chosen", {})
-    assert [choice.near for choice in auto.build(uniform_table(candidates.FEW_SUBSCRIPTIONS, 3, 2, 0.3)).choices] == [
-        ()
-    ]
+    for _ in range(2):  # the second takes the choices of the first
+        built = auto.build(few)
+        assert [choice.near for choice in built.choices] == [("hem",), ("scan",)]
+        assert not built.settled
 
 
 def test_an_event_alone_goes_the_short_way_of_what_was_chosen() -> None:
