@@ -11,7 +11,7 @@ from matchers.contract.algorithm import Algorithm
 from matchers.errors import MatchingError, known
 
 # Those of `matchers/papers`, which is imported when one of them is looked at: no job needs it by default.
-PAPERS = ("sff", "rein", "ada_rein", "opindex", "pem", "comat", "h_tree", "ccm", "translator")
+PAPERS = ("sff", "rein", "ada_rein", "opindex", "pem", "comat", "h_tree", "awb_tree", "ccm", "translator")
 HAS_PAPERS = find_spec("matchers.papers") is not None
 
 WITHOUT_PAPERS = (

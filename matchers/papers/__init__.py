@@ -13,7 +13,7 @@ from typing import Any
 
 from matchers.algorithms import hem
 from matchers.contract.algorithm import Algorithm
-from matchers.papers import ada_rein, ccm, comat, h_tree, opindex, pem, rein, sff, translator
+from matchers.papers import ada_rein, awb_tree, ccm, comat, h_tree, opindex, pem, rein, sff, translator
 from matchers.papers.pem.library import TAMA
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -24,6 +24,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "pem": Algorithm(pem.build, pem.STORED),
     "comat": Algorithm(comat.build, comat.STORED),
     "h_tree": Algorithm(h_tree.build, h_tree.STORED),
+    "awb_tree": Algorithm(awb_tree.build, awb_tree.STORED),
     "ccm": Algorithm(ccm.build, ccm.STORED, runnable=ccm.has_gpu),
     "translator": Algorithm(translator.build, chooses=("ccm", "ocm", "sff")),
 }
