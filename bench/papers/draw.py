@@ -26,6 +26,7 @@ COLOURS = {
     "comat": "#56B4E9",
     "pem": "#CC79A7",
     "hem": "#009E73",
+    "awb_tree": "#D55E00",
     "sff": "#0072B2",
     "ocm": "#E69F00",
     "ccm": "#009E73",

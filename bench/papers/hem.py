@@ -18,6 +18,7 @@ ALL = lines("scan", "counting", "rein", "ada_rein", "tama", "opindex", "hem")
 WITHOUT = 0.5  # where the axis has g = 0, HEM without its cache
 GROUPS = (Point(WITHOUT, options={"g": 0}, label="0"), *over_option("g", (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)))
 SIZES = replace(DEFAULT, attributes=30, width=0.7)
+AWB_TREES = (*lines("awb_tree"), Series("awb_tree, split 0.5", "awb_tree", {"split": 0.5}))
 LEVELS = tuple(Series(f"hem, {n} level{'s' if n > 1 else ''}", "hem", {"levels": n}) for n in (1, 2, 3))
 
 
@@ -111,7 +112,7 @@ FIGURES = (
         "w, width of predicates",
         over("width", (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)),
         replace(DEFAULT, predicates=(5, 5)),
-        ALL,
+        (*ALL, *AWB_TREES),
         stated=less(0.880, 0.850, 0.873, 0.959),
     ),
     Figure(
