@@ -17,7 +17,7 @@ from bench.tiles.traffic import traffic
 from bench.workloads.synthetic import Workload
 from matchers.algorithms import tiles
 
-HOME = Path(__file__).resolve().parents[2]
+HOME = Path(__file__).resolve().parents[3]
 TILES = HOME / "matchers" / "algorithms" / "tiles"
 NUMBERED = {"TILES", "PASSED", "ROWS", "CANDIDATES", "VERIFIED", "MATCHED", "NO_ROOM", "TOO_MANY"}
 NOT_NUMBERS = {"COUNTERS", "STORED", "NEVER_DENSE"}
