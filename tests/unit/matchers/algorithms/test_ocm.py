@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy import inf
 
-from matchers import ALGORITHMS, EventBatch, Interfaces, Matcher, MatchingError, SubscriptionTable
+from matchers import ALGORITHMS, EventBatch, Index, Interfaces, Matcher, MatchingError, SubscriptionTable
 from matchers.algorithms import ocm, pool
 from matchers.algorithms.name_vectors import IN, OUT, SEVERAL, NameVectors
-from matchers.papers import ccm, translator
+from matchers.papers import ccm, sff, translator
 from matchers.papers.ccm import device as ccm_device
 from tests.unit.matchers.agreement import agrees, random_batch, random_table
 
@@ -206,3 +206,20 @@ def test_a_wrong_option_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(MatchingError, match=reason):
         build(table((0, 0, 1, 1)), **options)
+
+
+def test_the_translator_switches_while_the_set_of_filters_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ccm, "has_gpu", lambda: False)
+    monkeypatch.setattr(ccm, "has_driver", lambda: False)
+
+    def rules(begin: int, end: int) -> dict[str, Any]:
+        return {str(n): {"x": [{"numeric": ["<", n]}]} for n in range(begin, end)}
+
+    index = Index.build(rules(0, 900), algorithm="translator")
+    chosen = []
+    for begin in range(900, 1_400, 100):
+        index = index.update(rules(begin, begin + 100))
+        chosen.append(max(index.snapshot.parts, key=lambda part: len(part.segment.ids)).matcher)
+    assert isinstance(chosen[0], sff.Sff)
+    assert isinstance(chosen[-1], ocm.Ocm)
+    assert len(index.match([{"x": 1}])[0]) == 1_398
