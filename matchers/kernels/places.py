@@ -79,6 +79,15 @@ class Stack(NamedTuple):
 
 
 @kernel
+def is_possible(s: int, hulls: Hulls) -> bool:
+    """Whether no predicate of a subscription is the empty interval."""
+    found = True
+    for p in range(hulls.start[s], hulls.start[s + 1]):
+        found &= hulls.low[p] <= hulls.high[p]
+    return found
+
+
+@kernel
 def room_for(n_events: int, n_columns: int, n_subscriptions: int) -> Any:
     n = max(1, min(n_events, GROUP))
     return Group(

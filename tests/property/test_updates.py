@@ -24,6 +24,8 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     "be_tree, small": ("be_tree", {"max_cap": 2}),
     "be_tree, one": ("be_tree", {"max_cap": 1, "alpha": 0.9}),
     "be_tree, rare": ("be_tree", {"max_cap": 4, "min_size": 3}),
+    "h_tree, small": ("h_tree", {"c": 3, "bucket": 1}),
+    "h_tree, one delta": ("h_tree", {"c": 2, "l": 2, "delta": 0.5, "bucket": 2}),
     "comat, two threads": ("comat", {"threads": 2}),
     "rein, one bucket": ("rein", {"buckets": 1}),
     "rein, many buckets": ("rein", {"buckets": 7}),

@@ -41,9 +41,9 @@ from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
-from matchers.kernels.places import PlacedHulls, Places
+from matchers.kernels.places import Hulls, PlacedHulls, Places
 from matchers.kernels.rows import Rows
-from matchers.papers.h_tree.kernel import Entries, HTreeNodes, Overlapping, chain, h_tree, place
+from matchers.papers.h_tree.kernel import Entries, HTreeNodes, Order, Overlapping, chain, h_tree, place
 
 MOST_CELLS = 1 << 10
 STEPS = 64  # deltas that are tried, of a domain
@@ -77,6 +77,17 @@ def build(
     bucket: int = 16,
 ) -> HTree:
     """`l` attributes at most, or all; `delta` for all of them, or one chosen for each. Raises MatchingError."""
+    check_options(c, l, delta, bucket)
+    predicates = Predicates.of(table)
+    hulls = hulls_of(predicates, table.n_subscriptions)
+    order = choose_order(table, predicates, c, l, delta)
+    ids = possible(table)
+    tree = chain(ids, entries_of(hulls, order), order.indexed, c, bucket)
+    return HTree(order.cells, tree, arrange(ids, hulls), predicates.rows(table))
+
+
+def check_options(c: int, l: int | None, delta: float | None, bucket: int) -> None:  # noqa: E741
+    """Raises MatchingError."""
     if not 1 <= c <= MOST_CELLS:
         raise MatchingError(f"c must lie within 1 .. {MOST_CELLS}, not {c}")
     if l is not None and l < 0:
@@ -85,7 +96,16 @@ def build(
         raise MatchingError(f"delta must lie within 0 .. 1, not {delta}")
     if bucket < 1:
         raise MatchingError(f"bucket must be 1 or more, not {bucket}")
-    predicates = Predicates.of(table)
+
+
+def choose_order(
+    table: SubscriptionTable,
+    predicates: Predicates,
+    c: int,
+    l: int | None,  # noqa: E741
+    delta: float | None,
+) -> Order:
+    """The attributes to chain, and their cells."""
     begin, end = domain(table)
     deltas, spared = choose_deltas(predicates, begin, end, c, delta)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -93,13 +113,13 @@ def build(
     indexed = np.argsort(-spared, kind="stable")[: np.count_nonzero(spared)][:l].astype(np.int32)
     rank = np.full(table.n_columns, -1, np.int32)
     rank[indexed] = np.arange(len(indexed))
-    cells = Overlapping(begin, end, Cells.of(table, c).per_unit, reach, c)
-    hulls = hulls_of(predicates, table.n_subscriptions)
-    entries = Entries(np.empty_like(hulls.start), *np.empty((2, len(predicates)), np.int32))
-    place(hulls, rank, cells, entries)
-    ids = possible(table)
-    tree = chain(ids, entries, indexed, c, bucket)
-    return HTree(cells, tree, arrange(ids, hulls), predicates.rows(table))
+    return Order(Overlapping(begin, end, Cells.of(table, c).per_unit, reach, c), indexed, rank)
+
+
+def entries_of(hulls: Hulls, order: Order) -> Entries:
+    entries = Entries(np.empty_like(hulls.start), *np.empty((2, len(hulls.column)), np.int32))
+    place(hulls, order.rank, order.cells, entries)
+    return entries
 
 
 def choose_deltas(

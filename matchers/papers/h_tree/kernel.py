@@ -68,6 +68,14 @@ class Overlapping(NamedTuple):
     c: int
 
 
+class Order(NamedTuple):
+    """The l indexed of A attributes, in the order of chaining, and the cells of all."""
+
+    cells: Overlapping
+    indexed: Any  # [l] int32: the attributes by rank
+    rank: Any  # [A] int32: of each attribute, -1 where it is not indexed
+
+
 class Entries(NamedTuple):
     """The cells of S subscriptions on the indexed attributes, of P predicates at most."""
 
@@ -82,32 +90,38 @@ def within(value: float, begin: float, end: float) -> float:
     return min(max(value, begin), end)
 
 
-@kernel
-def place(hulls: Hulls, rank: Any, cells: Overlapping, entries: Entries) -> None:
-    """Fill `entries`; rank [A] is that of each attribute, -1 where it is not indexed.
+@inlined
+def cell_on(low: float, high: float, c: int, cells: Overlapping) -> int:
+    """The cell of a predicate on attribute c; -1 if it is wider than each.
 
     A predicate fits if its high less `reach` is not above its low. Then a value v on it has v - reach <= low <= v, also
     when rounded, because rounded subtraction is monotonic; and so are cells.
     """
-    start, column, low, high = hulls
     begin, end, per_unit, reach, n_cells = cells
+    least = within(low, begin[c], end[c])
+    fits = within(high, begin[c], end[c]) - reach[c] <= least
+    return cell_of(least, begin[c], per_unit[c], n_cells) if fits else -1
+
+
+@kernel
+def place(hulls: Hulls, rank: Any, cells: Overlapping, entries: Entries) -> None:
+    """Fill `entries`; `rank` is that of an `Order`."""
+    start, column, low, high = hulls
     entry_start, entry_rank, entry_cell = entries
     n = 0
     for s in range(start.shape[0] - 1):
         entry_start[s] = n
         for p in range(start[s], start[s + 1]):
             c = column[p]
-            if rank[c] < 0:
-                continue
-            least = within(low[p], begin[c], end[c])
-            if within(high[p], begin[c], end[c]) - reach[c] <= least:
+            cell = cell_on(low[p], high[p], c, cells) if rank[c] >= 0 else -1
+            if cell >= 0:
                 at = n
                 while at > entry_start[s] and entry_rank[at - 1] > rank[c]:
                     entry_rank[at] = entry_rank[at - 1]
                     entry_cell[at] = entry_cell[at - 1]
                     at -= 1
                 entry_rank[at] = rank[c]
-                entry_cell[at] = cell_of(least, begin[c], per_unit[c], n_cells)
+                entry_cell[at] = cell
                 n += 1
     entry_start[start.shape[0] - 1] = n
 

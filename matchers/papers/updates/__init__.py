@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from matchers.papers.updates.be_tree import UpdatableBeTree
 from matchers.papers.updates.comat import UpdatableComat
+from matchers.papers.updates.h_tree import UpdatableHTree
 from matchers.papers.updates.hem import UpdatableHem
 from matchers.papers.updates.opindex import UpdatableOpIndex
 from matchers.papers.updates.pem import UpdatablePem
@@ -21,5 +22,6 @@ UPDATABLE: dict[str, Callable[..., Updatable]] = {
     "hem": UpdatableHem,
     "opindex": UpdatableOpIndex,
     "be_tree": UpdatableBeTree,
+    "h_tree": UpdatableHTree,
     "comat": UpdatableComat,
 }

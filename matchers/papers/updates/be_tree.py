@@ -27,7 +27,7 @@ from matchers.algorithms import be_tree
 from matchers.algorithms.be_tree.kernel import DivisionRules, Tree, sapling, shares
 from matchers.algorithms.be_tree.kernel import be_tree as match_kernel
 from matchers.algorithms.cells import domain
-from matchers.algorithms.places import hulls_of, possible
+from matchers.algorithms.places import hulls_of, possible, with_more
 from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
@@ -105,18 +105,9 @@ class UpdatableBeTree:
 
     def _add_predicates(self, first: int, table: SubscriptionTable) -> None:
         """Append the predicates of new subscriptions to those of the others."""
-        old = self._rules.hulls
-        new = hulls_of(Predicates.of(table), table.n_subscriptions)
-        at = old.start[first]
-        end = at + len(new.column)
-        hulls = Hulls(
-            with_room(old.start, first + table.n_subscriptions + 1),
-            with_room(old.column, end),
-            with_room(old.low, end),
-            with_room(old.high, end),
-        )
-        hulls.start[first : first + table.n_subscriptions + 1] = at + new.start
-        hulls.column[at:end], hulls.low[at:end], hulls.high[at:end] = new.column, new.low, new.high
+        hulls = with_more(self._rules.hulls, first, table)
+        begin, end = hulls.start[first], hulls.start[first + table.n_subscriptions]
+        new = Hulls(hulls.start, hulls.column[begin:end], hulls.low[begin:end], hulls.high[begin:end])
         score = with_room(self._rules.score, end)
-        score[at:end] = self._scores(new, self._rules.begin, self._rules.end)
+        score[begin:end] = self._scores(new, self._rules.begin, self._rules.end)
         self._rules = self._rules._replace(hulls=hulls, score=score)

@@ -22,7 +22,7 @@ import numpy as np
 from matchers.algorithms.be_tree.kernel import DivisionRules, Tree, divide, hull_on, open_node, predicate_on
 from matchers.kernels.growing import twice
 from matchers.kernels.jit import kernel
-from matchers.kernels.places import PlacedHulls
+from matchers.kernels.places import PlacedHulls, is_possible
 
 FEWEST_PLACES = 4  # of an l-node that has moved
 
@@ -98,7 +98,7 @@ def insert(first: int, last: int, growing: GrowingTree, rules: DivisionRules) ->
     start = rules.hulls.start
     column, low, high = rules.hulls.column, rules.hulls.low, rules.hulls.high
     for s in range(first, last):
-        if not is_possible(s, rules):
+        if not is_possible(s, rules.hulls):
             continue
         growing = with_a_node(growing)
         nodes, p_column, p_root = growing.tree
@@ -141,15 +141,6 @@ def insert(first: int, last: int, growing: GrowingTree, rules: DivisionRules) ->
         if nodes[i]["end"] - nodes[i]["begin"] > growing.capacity[i]:
             growing = overflow(i, a, b, growing, rules)
     return growing
-
-
-@kernel
-def is_possible(s: int, rules: DivisionRules) -> bool:
-    """Whether no predicate of a subscription is the empty interval."""
-    found = True
-    for p in range(rules.hulls.start[s], rules.hulls.start[s + 1]):
-        found &= rules.hulls.low[p] <= rules.hulls.high[p]
-    return found
 
 
 @kernel
@@ -236,7 +227,7 @@ def overflow(i: int, a: float, b: float, growing: GrowingTree, rules: DivisionRu
 @kernel
 def delete(numbers: Any, growing: GrowingTree, rules: DivisionRules) -> GrowingTree:
     for s in numbers:
-        if not is_possible(s, rules):
+        if not is_possible(s, rules.hulls):
             continue
         nodes = growing.tree.nodes
         ids, start, end, _, _, _ = growing.places
