@@ -194,7 +194,7 @@ FIGURES = (
         "n, subscriptions",
         over("subscriptions", THOUSANDS),
         DEFAULT,
-        lines("tama", "rein", "hem", "opindex", "be_tree", "comat"),
+        (*lines("tama", "rein", "hem", "opindex", "be_tree", "comat"), H_TREE),
         metrics=("delete", "delete_one"),
     ),
     Figure(
