@@ -43,7 +43,7 @@ from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBat
 from matchers.errors import MatchingError
 from matchers.kernels.places import Hulls, PlacedHulls, Places
 from matchers.kernels.rows import Rows
-from matchers.papers.h_tree.kernel import Entries, HTreeNodes, Order, Overlapping, chain, h_tree, place
+from matchers.papers.h_tree.kernel import ChainOrder, Entries, HTreeNodes, Overlapping, chain, h_tree, place
 
 MOST_CELLS = 1 << 10
 STEPS = 64  # deltas that are tried, of a domain
@@ -104,7 +104,7 @@ def choose_order(
     c: int,
     l: int | None,  # noqa: E741
     delta: float | None,
-) -> Order:
+) -> ChainOrder:
     """The attributes to chain, and their cells."""
     begin, end = domain(table)
     deltas, spared = choose_deltas(predicates, begin, end, c, delta)
@@ -113,10 +113,10 @@ def choose_order(
     indexed = np.argsort(-spared, kind="stable")[: np.count_nonzero(spared)][:l].astype(np.int32)
     rank = np.full(table.n_columns, -1, np.int32)
     rank[indexed] = np.arange(len(indexed))
-    return Order(Overlapping(begin, end, Cells.of(table, c).per_unit, reach, c), indexed, rank)
+    return ChainOrder(Overlapping(begin, end, Cells.of(table, c).per_unit, reach, c), indexed, rank)
 
 
-def entries_of(hulls: Hulls, order: Order) -> Entries:
+def entries_of(hulls: Hulls, order: ChainOrder) -> Entries:
     entries = Entries(np.empty_like(hulls.start), *np.empty((2, len(hulls.column)), np.int32))
     place(hulls, order.rank, order.cells, entries)
     return entries

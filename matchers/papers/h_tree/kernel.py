@@ -68,7 +68,7 @@ class Overlapping(NamedTuple):
     c: int
 
 
-class Order(NamedTuple):
+class ChainOrder(NamedTuple):
     """The l indexed of A attributes, in the order of chaining, and the cells of all."""
 
     cells: Overlapping
@@ -105,7 +105,7 @@ def cell_on(low: float, high: float, c: int, cells: Overlapping) -> int:
 
 @kernel
 def place(hulls: Hulls, rank: Any, cells: Overlapping, entries: Entries) -> None:
-    """Fill `entries`; `rank` is that of an `Order`."""
+    """Fill `entries`; `rank` is that of an `ChainOrder`."""
     start, column, low, high = hulls
     entry_start, entry_rank, entry_cell = entries
     n = 0

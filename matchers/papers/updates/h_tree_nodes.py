@@ -21,7 +21,7 @@ import numpy as np
 from matchers.kernels.growing import twice
 from matchers.kernels.jit import kernel
 from matchers.kernels.places import Hulls, PlacedHulls, is_possible
-from matchers.papers.h_tree.kernel import Entries, HTreeNodes, Order, cell_on, chain, place
+from matchers.papers.h_tree.kernel import ChainOrder, Entries, HTreeNodes, cell_on, chain, place
 
 FEWEST_PLACES = 4  # of a bucket that has moved
 FEWEST_CHILDREN = 2  # that a node which has moved them has room for
@@ -31,7 +31,7 @@ class Chaining(NamedTuple):
     """What decides where a subscription belongs."""
 
     hulls: Hulls  # of all subscriptions, with room
-    order: Order
+    order: ChainOrder
     bucket: int  # subscriptions that are not divided further
 
 
