@@ -174,7 +174,7 @@ ENSEMBLES = {
     "comat": {"rein", "tama"},
     "pem": {"hem", "opindex", "rein", "tama"},
     "translator": {"ccm", "ocm", "sff"},
-    "updates": {"be_tree", "comat", "hem", "opindex", "pem", "rein", "tama"},
+    "updates": {"be_tree", "comat", "h_tree", "hem", "opindex", "pem", "rein", "tama"},
 }
 ALGORITHM_ROOMS = (HOME / "matchers" / "algorithms", HOME / "matchers" / "papers")
 UPDATES = {HOME / "matchers" / "papers" / "updates"}  # a package beside the algorithms
