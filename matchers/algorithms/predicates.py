@@ -23,7 +23,7 @@ class Predicates:
 
     @classmethod
     def of(cls, table: SubscriptionTable) -> Predicates:
-        first = np.append(np.flatnonzero(table.begins), len(table.begins))
+        first = np.concatenate([np.flatnonzero(table.begins), [len(table.begins)]])
         begin, end = first[:-1], first[1:] - 1
         return cls(table.subscription[begin], table.column[begin], table.low[begin], table.high[end], first)
 

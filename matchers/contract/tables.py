@@ -77,11 +77,11 @@ class SubscriptionTable:
         """[S + 1]: subscription s owns intervals start[s] .. start[s + 1]."""
         return np.searchsorted(self.subscription, np.arange(self.n_subscriptions + 1)).astype(np.int64)
 
-    @property
+    @cached_property
     def begins(self) -> NDArray[np.bool_]:
         """[I]: whether an interval is the first of its (subscription, column)."""
         begins = np.ones(len(self.subscription), bool)
-        begins[1:] = (np.diff(self.subscription) != 0) | (np.diff(self.column) != 0)
+        begins[1:] = (self.subscription[1:] != self.subscription[:-1]) | (self.column[1:] != self.column[:-1])
         return begins
 
     def listed_beyond(self, length: int) -> int:
