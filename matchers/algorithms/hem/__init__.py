@@ -24,6 +24,8 @@ Where ours differs:
 - Cells and sets of an attribute follow the predicates that a block has on it. An attribute with few of them has few
   cells and few sets or none, since marking them one by one is less than an OR. So memory is bounded by the predicates
   and not by d g (sec. 7 leaves the reduction of states as future work), and d = 10,000 is possible.
+- All sets of a block are OR-ed first. Where they leave few of its subscriptions, each of these is checked by its own
+  predicates (`kernels/rows.py`), since lines 4 and 7 touch many more pairs (`check`).
 - Where an event lacks more than it has, what it lacks is found by counting what it has: a subscription with all of its
   attributes there is the exception (line 8 does d - psi_E ORs).
 - Cells may have several levels (`levels`, `cells.py`), which sec. 7 leaves as future work: where bounds crowd, a cell
@@ -41,10 +43,10 @@ from numpy.typing import NDArray
 
 from matchers.algorithms.hem import kernel as kernels
 from matchers.algorithms.hem.cells import divided
-from matchers.algorithms.hem.kernel import COMPARE, MARK, UNITE, Chains, Domain, Index, Pairs
+from matchers.algorithms.hem.kernel import ALL, Chains, Domain, Index, Pairs
 from matchers.algorithms.predicates import Predicates
-from matchers.contract.matcher import Matcher, list_matches
-from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
+from matchers.contract.matcher import Matcher
+from matchers.contract.tables import EventBatch, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
 from matchers.kernels.rows import Rows
 from matchers.kernels.vectors import aligned
@@ -101,21 +103,20 @@ class Hem(Matcher):
 
     def _match(self, events: EventBatch, first: int, last: int, marks: Words) -> MatchBatch:
         arrays = events.arrays
-        self._mark(events, first, last, marks, COMPARE | UNITE | MARK)
-
-        def step(done: int, out: Int32, counts: Int64) -> int:
-            begin, block = first + done, self.index.block
-            end = kernels.list_unmarked(begin, last, first, arrays, self.d, block, marks, self.rows, out, counts)
-            return int(end) - first
-
-        return list_matches(step, last - first, self.n)
+        self._mark(events, first, last, marks, ALL)
+        offsets = np.zeros(last - first + 1, np.int64)
+        out = np.empty(kernels.count_unmarked(marks, last - first), np.int32)
+        kernels.list_unmarked(first, arrays, self.d, self.index.block, marks, self.rows, out, offsets)
+        return MatchBatch(offsets, out[: offsets[-1]])
 
     def _marks(self, n_events: int) -> Words:
         return np.empty((self.blocks, n_events, self.index.block // 64), np.uint64)
 
     def _mark(self, events: EventBatch, first: int, last: int, marks: Words, steps: int) -> None:
         arrays = events.arrays
-        kernels.mark_mismatches(first, last - first, arrays, self.domain, self.index, self.chains, marks, steps)
+        kernels.mark_mismatches(
+            first, last - first, arrays, self.domain, self.index, self.chains, self.rows, marks, steps
+        )
 
     def marks(self, events: EventBatch) -> int:
         """The number of pairs marked one by one for these events (line 7), the work that Theorem 1 is about.
@@ -142,13 +143,24 @@ class Hem(Matcher):
         return total
 
 
-def build(table: SubscriptionTable, *, c: int = 1_000, g: int = 32, levels: int = 1, block: int = BLOCK) -> Hem:
+def build(
+    table: SubscriptionTable,
+    *,
+    c: int = 1_000,
+    g: int = 32,
+    levels: int = 1,
+    block: int = BLOCK,
+    check: bool = True,
+) -> Hem:
     """c and g as the paper has them by default (sec. 6.1, 6.2); g = 0 is HEM without its cache. With more `levels`,
-    cells that hold far more than their share are divided again (`cells.py`). Raises MatchingError."""
-    return lay_out(table, c, g, levels, block, capacity=0, psi=0)
+    cells that hold far more than their share are divided again (`cells.py`). Without `check`, lines 4 and 7 mark all
+    that the sets leave. Raises MatchingError."""
+    return lay_out(table, c, g, levels, block, capacity=0, psi=0, check=check)
 
 
-def lay_out(table: SubscriptionTable, c: int, g: int, levels: int, block: int, capacity: int, psi: int) -> Hem:
+def lay_out(
+    table: SubscriptionTable, c: int, g: int, levels: int, block: int, capacity: int, psi: int, check: bool = True
+) -> Hem:
     """Build with room for `capacity` more subscriptions of `psi` predicates on average. Raises MatchingError."""
     if c < 1 or g < 0 or levels < 1 or capacity < 0 or not 64 <= block <= 1 << 16 or block % 64:
         raise MatchingError("hem: c and levels from 1, g and capacity from 0, block a multiple of 64 from 64 to 65536")
@@ -198,6 +210,7 @@ def lay_out(table: SubscriptionTable, c: int, g: int, levels: int, block: int, c
         needed=np.concatenate((table.needed, np.zeros(capacity, np.int32))),
         constrained=np.packbits(np.isin(places, s), bitorder="little").view(np.uint64),
         gone=np.packbits(places >= table.n_subscriptions, bitorder="little").view(np.uint64),
+        check=check,
     )
     kernels.fill_sets(index)
     spare = capacity * psi

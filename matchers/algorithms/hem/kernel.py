@@ -17,8 +17,12 @@ from matchers.kernels.cells import cell_of
 from matchers.kernels.events import Events
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.rows import Rows, has_several_values, settle
+from matchers.kernels.vectors import ones
 
 COMPARE, UNITE, MARK = 1, 2, 4  # steps of Algorithm 2: line 4, lines 6 and 8, line 7
+ALL = COMPARE | UNITE | MARK
+FEW = 64  # subscriptions of a block that the sets may leave to be checked
+PREDICATES_A_CHECK = 1 << 14  # on an event's attributes: lines 4 and 7 take as long for so many as a check takes
 
 
 class Domain(NamedTuple):
@@ -56,6 +60,7 @@ class Index(NamedTuple):
     needed: Any  # [n] int32: predicates of each subscription
     constrained: Any  # [W] uint64: a bit for each place: has predicates
     gone: Any  # [W] uint64: a bit for each place: is free
+    check: bool  # where the sets leave few, check these instead of lines 4 and 7
 
 
 class Chains(NamedTuple):
@@ -185,24 +190,60 @@ def mark_mismatches(
     domain: Domain,
     index: Index,
     chains: Chains,
+    rows: Rows,
     marks: Any,
     steps: int,
 ) -> None:
     """Algorithm 2 but its last line, for all events and blocks: marks[b, e] is B of the event in the block.
 
-    To match, `steps` are COMPARE, UNITE and MARK; others tell what these take.
+    To match, `steps` are ALL; others tell what these take.
     """
     located = locate(first_event, first_event + n_events, events, domain)
     lacking = np.empty(n_events, np.int64)  # attributes of the block that an event lacks; 0 also where it was counted
     touched = np.empty(n_events, np.int64)  # predicates on those it has
     has = np.empty(n_events, np.int64)  # the last attribute that an event was found to have
-    counted = np.zeros(index.block, np.int32)
+    some_lack = located.begins[-1] < n_events * domain.c.shape[0]
+    counted = np.zeros(index.block if some_lack else 0, np.int32)  # zeros of a whole block take 20 us
     common = np.empty(marks.shape[2], np.uint64)
+    decided = np.empty(n_events, np.bool_)
+    few = np.empty(FEW, np.int32)
+    positions = np.zeros((2, domain.c.shape[0]), np.int64)
     for b in range(marks.shape[0]):
         some_lack = begin_block(b, first_event, events, located, index, chains, lacking, touched, counted, marks[b])
-        mark_present(b, events, located, domain, index, chains, common, marks[b], steps)
+        decided[:] = False
+        mark_present(b, events, located, domain, index, chains, decided, common, marks[b], steps & UNITE)
         if some_lack and steps & UNITE:
             mark_absent(b, located, index, chains, lacking, has, marks[b])
+        if steps == ALL and index.check:
+            check_few(b, first_event, events, index.block, rows, touched, few, positions, decided, marks[b])
+        mark_present(b, events, located, domain, index, chains, decided, common, marks[b], steps & ~UNITE)
+
+
+@kernel
+def check_few(
+    b: int,
+    first_event: int,
+    events: Events,
+    block: int,
+    rows: Rows,
+    touched: Any,
+    few: Any,
+    positions: Any,
+    decided: Any,
+    marks: Any,
+) -> None:
+    """Decide a block for the events whose sets leave few subscriptions: B is all but those that the event satisfies."""
+    for e in range(decided.shape[0]):
+        bits = marks[e]
+        if zeros(bits) > min(touched[e] // PREDICATES_A_CHECK, FEW):
+            continue
+        decided[e] = True
+        m = unmarked(bits, block, few, 0, b * block)
+        m = settle(events, first_event + e, True, rows, few, 0, m, positions[0], positions[1])
+        for w in range(bits.shape[0]):
+            bits[w] = ~np.uint64(0)
+        for i in range(m):
+            unmark(bits, few[i] - b * block)
 
 
 @kernel
@@ -266,13 +307,16 @@ def mark_present(
     domain: Domain,
     index: Index,
     chains: Chains,
+    decided: Any,
     common: Any,
     marks: Any,
     steps: int,
 ) -> None:
-    """Lines 2 to 7: for each attribute of the block, all events that have it."""
+    """Lines 2 to 7: for each attribute of the block, all events that have it and are not decided."""
+    if steps == 0 or decided.all():
+        return
     begins, event, first, last, least, greatest, least_cell, greatest_cell = located
-    _, cells, _, groups, first_cell, first_set, sets, lows, highs, _, _, _ = index
+    _, cells, _, groups, first_cell, first_set, sets, lows, highs, _, _, _, _ = index
     low_start, low, low_id = lows
     high_start, high, high_id = highs
     later = chains.rows
@@ -286,6 +330,8 @@ def mark_present(
         origin = first_cell[r]
         g, c = parts(groups[r]), domain.c[a]
         for k in range(begins[a], begins[a + 1]):
+            if decided[event[k]]:
+                continue
             into = np.uint64(event[k] * n_words)  # where B of the event begins
             # LVE: low values above the greatest value; HVE: high values below the least
             low_cell = greatest_cell[k] * n_cells // c
@@ -318,7 +364,7 @@ def mark_present(
                     mark_in(bits, into, low_id[p], True)
                 for p in range(np.uint64(high_start[high_begin]), np.uint64(high_start[high_cell])):
                     mark_in(bits, into, high_id[p], True)
-            if later[r] > 0:
+            if steps & MARK and later[r] > 0:
                 mark_chains(marks[event[k]], greatest[k], least[k], low_cell, low_end, high_begin, high_cell, chains)
 
 
@@ -535,31 +581,42 @@ def sort_pairs(cell: Any, value: Any, s: Any, pairs: Pairs) -> None:
 
 
 @kernel
+def zeros(bits: Any) -> int:
+    """Return how many bits are not set."""
+    total = 0
+    for w in range(bits.shape[0]):
+        total += ones(~bits[w])
+    return total
+
+
+@kernel
+def count_unmarked(marks: Any, n_events: int) -> int:
+    """Count the pairs of an event and a subscription that are not marked, for the first events of marks."""
+    total = 0
+    for b in range(marks.shape[0]):
+        for e in range(n_events):
+            total += zeros(marks[b, e])
+    return total
+
+
+@kernel
 def list_unmarked(
-    event: int,
-    last_event: int,
-    first_event: int,
-    events: Events,
-    d: int,
-    block: int,
-    marks: Any,
-    rows: Rows,
-    out: Any,
-    counts: Any,
-) -> int:
-    """Line 9: the unmarked subscriptions of the events; those that the marks do not decide are verified."""
-    offsets, e_column, _ = events
+    first_event: int, events: Events, d: int, block: int, marks: Any, rows: Rows, out: Any, offsets: Any
+) -> None:
+    """Line 9: the unmarked subscriptions of the events; those that the marks do not decide are verified.
+
+    Event e has out[offsets[e] : offsets[e + 1]].
+    """
+    e_offsets, e_column, _ = events
     n, any_several = rows.start.shape[0] - 1, rows.any_several
     first = np.zeros(d, np.int64)
     last = np.zeros(d, np.int64)
     m = 0
-    while event < last_event and out.shape[0] - m >= n:
-        before = m
+    for e in range(offsets.shape[0] - 1):
+        event, before = first_event + e, m
         for b in range(marks.shape[0]):
-            m = unmarked(marks[b, event - first_event], min(block, n - b * block), out, m, b * block)
-        arrays = has_several_values(e_column, offsets[event], offsets[event + 1], d)
+            m = unmarked(marks[b, e], min(block, n - b * block), out, m, b * block)
+        arrays = has_several_values(e_column, e_offsets[event], e_offsets[event + 1], d)
         if arrays or any_several:
             m = settle(events, event, arrays, rows, out, before, m, first, last)
-        counts[event - first_event] = m - before
-        event += 1
-    return event
+        offsets[e + 1] = m

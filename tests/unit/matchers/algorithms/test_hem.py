@@ -54,6 +54,58 @@ def test_one_group_marks_as_two_do_where_events_have_all_attributes() -> None:
     assert (one.effective_g, two.effective_g) == (1, 2)
 
 
+def with_some_absent(events: EventBatch, share: float) -> EventBatch:
+    rng = np.random.default_rng(5)
+    values = events.value.reshape(len(events), -1).copy()
+    values[rng.random(values.shape) < share] = np.nan
+    return EventBatch.from_dense(values)
+
+
+def alone(events: EventBatch) -> list[EventBatch]:
+    ends = pairwise(events.offsets.tolist())
+    values = ((events.column[i:j], events.value[i:j]) for i, j in ends)
+    return [
+        EventBatch.from_values(np.zeros(len(column), np.int64), column, value, n_events=1, n_columns=10)
+        for column, value in values
+    ]
+
+
+@pytest.mark.parametrize("w", [0.1, 0.3, 0.7, 0.9])
+@pytest.mark.parametrize("absent", [0.0, 0.1, 0.9])
+def test_checking_the_few_that_the_sets_leave_changes_no_match(w: float, absent: float) -> None:
+    table, events = uniform(40_000, 10, 5, w), with_some_absent(full_events(20, 10), absent)
+    expected = listed(ALGORITHMS["scan"](table).match(events))
+    for check in (False, True):
+        index = hem.build(table, block=1 << 15, check=check)
+        assert listed(index.match(events)) == expected
+        assert [listed(index.match(event))[0] for event in alone(events)] == expected
+
+
+def test_the_few_are_checked_by_the_values_of_an_array_and_by_all_their_intervals() -> None:
+    rng = np.random.default_rng(6)
+    n, d = 40_000, 6
+    column, low = np.tile(np.repeat(np.arange(d), 2), n), rng.random(2 * d * n) * 0.2
+    low[1::2] += 0.5
+    subscription = np.repeat(np.arange(n), 2 * d)
+    table = SubscriptionTable.from_intervals(subscription, column, low, low + 0.2, n_subscriptions=n, n_columns=d)
+    event = np.repeat(np.arange(20), 2 * d)
+    columns, values = np.tile(np.repeat(np.arange(d), 2), 20), rng.random(40 * d)
+    events = EventBatch.from_values(event, columns, values, n_events=20, n_columns=d)
+    expected = listed(ALGORITHMS["scan"](table).match(events))
+    assert listed(hem.build(table).match(events)) == listed(hem.build(table, check=False).match(events)) == expected
+
+
+def test_the_few_include_what_was_inserted_and_not_what_was_deleted() -> None:
+    table, then, events = uniform(30_000, 10, 5, 0.3), uniform(5_000, 10, 5, 0.4, seed=7), full_events(20, 10)
+    changing = UpdatableHem(table)
+    changing.insert(then)
+    changing.delete(np.arange(0, 35_000, 3))
+    pairs = zip(*(listed(ALGORITHMS["scan"](t).match(events)) for t in (table, then)), strict=True)
+    expected = [[s for s in [*old, *(30_000 + s for s in new)] if s % 3] for old, new in pairs]
+    assert sum(map(len, expected)) > 100
+    assert listed(changing.match(events)) == expected
+
+
 def test_the_sets_are_those_of_the_papers_example() -> None:
     """Figure 2 and Table 1: sixteen cells, four groups. Event (a_1 = 0.64, a_2 = 0.32) matches S_4."""
     rows = [
