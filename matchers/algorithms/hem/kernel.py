@@ -206,17 +206,18 @@ def mark_mismatches(
     counted = np.zeros(index.block if some_lack else 0, np.int32)  # zeros of a whole block take 20 us
     common = np.empty(marks.shape[2], np.uint64)
     decided = np.empty(n_events, np.bool_)
+    first = UNITE if steps == ALL and index.check else steps
     few = np.empty(FEW, np.int32)
     positions = np.zeros((2, domain.c.shape[0]), np.int64)
     for b in range(marks.shape[0]):
         some_lack = begin_block(b, first_event, events, located, index, chains, lacking, touched, counted, marks[b])
         decided[:] = False
-        mark_present(b, events, located, domain, index, chains, decided, common, marks[b], steps & UNITE)
+        mark_present(b, events, located, domain, index, chains, decided, common, marks[b], first)
         if some_lack and steps & UNITE:
             mark_absent(b, located, index, chains, lacking, has, marks[b])
-        if steps == ALL and index.check:
+        if first != steps:
             check_few(b, first_event, events, index.block, rows, touched, few, positions, decided, marks[b])
-        mark_present(b, events, located, domain, index, chains, decided, common, marks[b], steps & ~UNITE)
+            mark_present(b, events, located, domain, index, chains, decided, common, marks[b], steps & ~first)
 
 
 @kernel
