@@ -28,7 +28,14 @@ from matchers.algorithms.tiles.kernels import layout_kernel, matching
 from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, CANDIDATES_AT_ONCE, Arrays, Batch
 from matchers.algorithms.tiles.kernels.matching import AloneRoom, Single
 from matchers.algorithms.tiles.kernels.runs_kernel import TILES
-from matchers.algorithms.tiles.kernels.sparse_kernel import ColumnIndex, Filed, SlotBounds, columns_for
+from matchers.algorithms.tiles.kernels.sparse_kernel import (
+    MATCHED,
+    TOO_MANY,
+    ColumnIndex,
+    Filed,
+    SlotBounds,
+    columns_for,
+)
 from matchers.algorithms.tiles.layout import Layout
 from matchers.algorithms.tiles.model import expected, expected_by_columns, expected_by_events
 from matchers.algorithms.tiles.quantiles import Quantiles
@@ -59,7 +66,7 @@ class Tiles(Matcher):
 
     arrays: Arrays
     by_columns: ColumnIndex  # of all slots, or of none
-    dense_from: int  # events of a batch, from which on they are matched subscription by subscription
+    dense_from: int  # events of a batch, from which on they are matched subscription by subscription (`dense.py`)
     n_subscriptions: int
     matched: float  # how many of them an event is thought to match
     threads: int
@@ -78,7 +85,7 @@ class Tiles(Matcher):
         measured = dict(zip(COUNTERS, (counters / n).tolist(), strict=True)) | {"matches": matches / n}
         if not counters[TILES] and self._sparse(events):
             modelled = expected_by_columns(self.by_columns, events)
-        elif not counters[TILES] and self._by_events(len(events)):
+        elif not counters[TILES]:
             modelled = expected_by_events(self.arrays, events)
         else:
             modelled = expected(self.arrays, events)
@@ -142,14 +149,27 @@ class Tiles(Matcher):
         """Whether so many events are asked about subscription by subscription, and not tile by tile."""
         return n >= max(self.dense_from, ALONE + 1)
 
+    def _most_candidates(self, n: int, parents: tuple[int, int]) -> int:
+        """Of n events in the tiles of a range of the parents: where there are many more, tiles are left."""
+        if self.dense_from == dense.NEVER_DENSE:
+            return dense.NEVER_DENSE
+        a = self.arrays
+        slots = int(a.slot[a.parent[parents[1]]]) - int(a.slot[a.parent[parents[0]]])
+        return dense.most_candidates(n, slots / max(len(a.start) - 1, 1), a)
+
     def _match_some(
-        self, events: EventBatch, counters: Int64, some: tuple[int, int], parents: tuple[int, int]
+        self,
+        events: EventBatch,
+        counters: Int64,
+        some: tuple[int, int],
+        parents: tuple[int, int],
+        by_events: bool = False,
     ) -> MatchBatch:
-        """Match a range of the events with the tiles of a range of the parents."""
+        """Match a range of the events with the tiles of a range of the parents; `by_events` whatever the model says."""
         first, last = some
         d = len(self.arrays.begin)
         most = min(last - first, max(LAID_OUT // (14 * max(d, 1)), LANES), MOST_EVENTS)
-        by_events = self._by_events(last - first)
+        by_events = by_events or self._by_events(last - first)
         most_room = max(self.n_subscriptions, min(ROOM, (last - first) << 14))
         room = most_room
         precise = -(-len(self.arrays.start) // TILE) if by_events else int(np.count_nonzero(self.arrays.inner))
@@ -169,11 +189,18 @@ class Tiles(Matcher):
             end = min(first + size, last)
             runs.used[:] = 0
             chosen = np.ones(end - first, bool)
-            given = (first, end, chosen, values, parents, self.arrays)
+            given = (chosen, values, parents, self.arrays)
             if batch is not None:
-                done = matching.match_batch(*given, batch, alone, runs, counters)
+                before, most_verified = counters.copy(), self._most_candidates(end - first, parents)
+                outcome = matching.match_batch((first, end), *given, batch, alone, most_verified, runs, counters)
+                if outcome != MATCHED:
+                    counters[:] = before
+                if outcome == TOO_MANY:
+                    parts.append(self._match_some(events, counters, (first, last), parents, by_events=True))
+                    break
+                done = outcome == MATCHED
             else:
-                done = matching.match_alone(*given, alone, runs, counters)
+                done = matching.match_alone(first, end, *given, alone, runs, counters)
             if not done:  # too many matches for the room: once more with more room or fewer events
                 if room < most_room:
                     room = most_room

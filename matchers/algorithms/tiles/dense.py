@@ -1,10 +1,15 @@
-"""Whether tiles are worth it, or a batch is matched subscription by subscription (`kernels/dense_kernel.py`)."""
+"""Whether tiles are worth it, or a batch is matched subscription by subscription (`kernels/dense_kernel.py`).
+
+The model of the tiles decides when an index is built. Where columns depend on each other it is wrong, so the candidates
+that are counted decide too: tiles are left where these will take several times as long as the other way.
+"""
 
 from __future__ import annotations
 
 from math import ceil
 
 from matchers.algorithms.tiles.kernels.arrays import AT_ONCE, Arrays
+from matchers.algorithms.tiles.kernels.layout_kernel import CANDIDATE_NS
 from matchers.contract.tables import Int64
 from matchers.kernels.vectors import WORDS
 
@@ -12,7 +17,8 @@ FEW_SUBSCRIPTIONS = 2_048  # subscriptions, which tiles match soon enough
 PREDICATE_NS, ROW_NS = 4.0, 12.0  # to ask 512 events or less, and to fill a row
 TURN_NS = 0.1  # a subscription, for an event
 LARGEST = 1 << 25  # bytes of rows
-NEVER_DENSE = 1 << 62
+NEVER_DENSE = 1 << 62  # however many candidates are counted
+IF_COUNTED = NEVER_DENSE - 1  # never by the model
 
 
 def rows(edge_start: Int64) -> int:
@@ -22,10 +28,19 @@ def rows(edge_start: Int64) -> int:
 
 def worth_from(ns: float, index: Arrays) -> int:
     """The least events of a batch that are matched subscription by subscription, if tiles take `ns` for an event."""
-    slots = len(index.start) - 1
-    n_rows = rows(index.edge_start)
-    saved = ns - TURN_NS * slots
-    if slots < FEW_SUBSCRIPTIONS or saved <= 0.0 or n_rows * 8 * WORDS > LARGEST:
+    if len(index.start) - 1 < FEW_SUBSCRIPTIONS or rows(index.edge_start) * 8 * WORDS > LARGEST:
         return NEVER_DENSE
-    from_ = ceil((PREDICATE_NS * len(index.low) + ROW_NS * n_rows) / saved)
-    return from_ if from_ <= AT_ONCE else NEVER_DENSE
+    saved = ns - TURN_NS * (len(index.start) - 1)
+    from_ = ceil(_ns_at_once(index) / saved) if saved > 0.0 else IF_COUNTED
+    return from_ if from_ <= AT_ONCE else IF_COUNTED
+
+
+def most_candidates(n: int, share: float, index: Arrays) -> int:
+    """The candidates of n events that take tiles as long to verify as to match all of a share of the slots instead."""
+    ns = _ns_at_once(index) * ceil(n / AT_ONCE) + TURN_NS * (len(index.start) - 1) * n
+    return int(share * ns / CANDIDATE_NS)
+
+
+def _ns_at_once(index: Arrays) -> float:
+    """Of AT_ONCE events or less."""
+    return PREDICATE_NS * len(index.low) + ROW_NS * rows(index.edge_start)

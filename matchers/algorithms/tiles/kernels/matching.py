@@ -51,7 +51,15 @@ from matchers.algorithms.tiles.kernels.runs_kernel import (
     arrange,
     count_matches,
 )
-from matchers.algorithms.tiles.kernels.sparse_kernel import MATCHED, ColumnIndex, Room, SlotBounds, match_sparse
+from matchers.algorithms.tiles.kernels.sparse_kernel import (
+    MATCHED,
+    NO_ROOM,
+    TOO_MANY,
+    ColumnIndex,
+    Room,
+    SlotBounds,
+    match_sparse,
+)
 from matchers.kernels.events import Events
 from matchers.kernels.jit import borrower, inlined, inner, kernel
 from matchers.kernels.rows import FEW, clear, lay_out
@@ -73,6 +81,10 @@ from matchers.kernels.vectors import (
 
 FEW_LEFT = 8  # candidates in a precise tile, up to which they are verified rather than looked up in inner rows
 TILES_AHEAD = 4  # of which the rows are asked for, when one event is matched
+TRIED, TIMES = (
+    0.5,
+    4.0,
+)  # of the candidates that another way would be worth: counted at least, and expected of all tiles
 EVENTS_OF_A_ROW = 24  # that pass a tile, from which on they need nearly all of its rows
 
 
@@ -86,32 +98,36 @@ class Passed(NamedTuple):
 
 @borrower
 def match_batch(
-    first: int,
-    last: int,
+    some: tuple[int, int],
     several: Any,
     events: Events,
     parents: Any,
     index: Arrays,
     batch: Batch,
     alone: AloneRoom,
+    most: int,
     runs: MatchRuns,
     counters: Any,
-) -> bool:
-    """Match the events first .. last against a range of parents. False if there was no room for all matches.
+) -> int:
+    """Match a range of the events against a range of parents. NO_ROOM: for all matches; TOO_MANY: many more than
+    `most` candidates are to be verified one by one.
 
     They are laid out in `batch`, which is empty and left so. Those with several values in a column cannot be: they are
     matched one by one, and several [last - first] bool gets which these are.
 
     One kernel with all that has one caller inlined: to pass so many arrays takes long to compile.
     """
+    first, last = some
     _lay_out(first, last, events, index, batch, several)
-    room = True
+    outcome = MATCHED
     if batch.below.shape[0] > 0:
         match_dense(last - first, parents, index, batch, runs, counters)
     else:
-        room = _match_together(parents, index, batch, runs, counters)
+        outcome = _match_together(parents, index, batch, most, runs, counters)
     _clear(first, last, events, index, batch)
-    return room and match_alone(first, last, several, events, parents, index, alone, runs, counters)
+    if outcome == MATCHED and not match_alone(first, last, several, events, parents, index, alone, runs, counters):
+        outcome = NO_ROOM
+    return outcome
 
 
 @inlined
@@ -166,8 +182,8 @@ def _has_several(column: Any, begin: int, end: int, d: int) -> bool:
 
 
 @inlined
-def _match_together(some: Any, index: Arrays, batch: Batch, runs: MatchRuns, counters: Any) -> bool:
-    """A range of parents on all events of the batch. False if there was no room for all matches.
+def _match_together(some: Any, index: Arrays, batch: Batch, most: int, runs: MatchRuns, counters: Any) -> int:
+    """A range of parents on all events of the batch. NO_ROOM and TOO_MANY as in `match_batch`.
 
     A tile that events pass waits until the next one is found, whose rows are asked for while those of the tile that
     waited are united. Candidates wait too, until there are so many that the memory has had time to bring them. After
@@ -179,7 +195,9 @@ def _match_together(some: Any, index: Arrays, batch: Batch, runs: MatchRuns, cou
     words, free = valid.shape[0], batch.passed
     waiting = Passed(np.int64(0), batch.passed_before, np.int64(0))
     m = 0  # candidates
+    verified = counters[VERIFIED]
     first, last = some
+    tiles = max(np.int64(parent[last]) - np.int64(parent[first]), 1)
     for p in range(first, last + 1):
         begin, end = np.int64(0), np.int64(1)
         if p < last:
@@ -202,10 +220,12 @@ def _match_together(some: Any, index: Arrays, batch: Batch, runs: MatchRuns, cou
             following = Passed(np.int64(t), free, n)
             m = _match_tile(waiting, following, index, batch, m, runs, counters)
             if m < 0:
-                return False
+                return NO_ROOM
+            if p < last and counters[VERIFIED] - verified > most * (TRIED + TIMES * (t - parent[first]) / tiles):
+                return TOO_MANY
             free = waiting.event
             waiting = following
-    return True
+    return MATCHED
 
 
 @inlined

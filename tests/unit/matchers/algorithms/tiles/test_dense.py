@@ -72,6 +72,42 @@ def test_tiles_are_left_where_events_match_much_and_batches_are_long() -> None:
     n = dense.FEW_SUBSCRIPTIONS
     assert tiles.build(uniform_table(n, 6, 3, 0.7)).dense_from < 512
     assert tiles.build(uniform_table(n - 1, 6, 3, 0.7)).dense_from == NEVER_DENSE
-    assert tiles.build(uniform_table(n, 10, 8, 0.1)).dense_from == NEVER_DENSE
+    assert tiles.build(uniform_table(n, 10, 8, 0.1)).dense_from == dense.IF_COUNTED
     with patch.object(dense, "LARGEST", 1 << 10):
         assert tiles.build(uniform_table(n, 6, 3, 0.7)).dense_from == NEVER_DENSE
+
+
+def together(n: int, d: int) -> SubscriptionTable:
+    """All predicates of a subscription lie at one place, so an event in the diagonal hits all or none of them."""
+    low = np.repeat(0.7 * np.random.default_rng(1).random(n), d)
+    return SubscriptionTable(np.repeat(np.arange(n), d), np.tile(np.arange(d), n), low, low + 0.3, n, d)
+
+
+def diagonal(n: int, d: int) -> EventBatch:
+    return EventBatch.from_dense(np.repeat(np.random.default_rng(2).random((n, 1)), d, axis=1))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_tiles_are_left_where_counted_candidates_cost_more_whatever_the_model_says(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dense, "FEW_SUBSCRIPTIONS", MOST)
+    table = together(MOST, 6)
+    matcher = replace(tiles.build(table, threads=threads, tile=16), dense_from=dense.IF_COUNTED)
+    for n in (3, 64, 300):
+        agrees(matcher, table, diagonal(n, 6))
+    left, stayed = matcher.profile(diagonal(300, 6)), matcher.profile(points(300, 6))
+    assert left["tiles tested"] == left["rows read"] == 0 < stayed["tiles tested"]
+    assert left["candidates"] == by_events(table).profile(diagonal(300, 6))["candidates"]
+    assert replace(matcher, dense_from=NEVER_DENSE).profile(diagonal(300, 6))["tiles tested"] > 0
+    monkeypatch.setattr(tiles, "MOST_EVENTS", 70)
+    agrees(matcher, table, diagonal(200, 6))
+
+
+def test_candidates_may_cost_as_much_as_the_other_way() -> None:
+    arrays = tiles.build(uniform_table(100, 6, 3, 0.7)).arrays
+    one, more, half = (dense.most_candidates(n, share, arrays) for n, share in ((64, 1.0), (513, 1.0), (64, 0.5)))
+    assert 100 < half < one < more
+    assert half == one // 2
+    whole = dense.most_candidates(512, 1.0, arrays)
+    assert more - whole > whole / 3
