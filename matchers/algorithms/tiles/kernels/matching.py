@@ -81,10 +81,8 @@ from matchers.kernels.vectors import (
 
 FEW_LEFT = 8  # candidates in a precise tile, up to which they are verified rather than looked up in inner rows
 TILES_AHEAD = 4  # of which the rows are asked for, when one event is matched
-TRIED, TIMES = (
-    0.5,
-    4.0,
-)  # of the candidates that another way would be worth: counted at least, and expected of all tiles
+TRIED = 0.5  # of the candidates that the dense way is worth: so many are counted before it is taken
+TIMES = 4.0  # likewise: so many must be expected of all tiles
 EVENTS_OF_A_ROW = 24  # that pass a tile, from which on they need nearly all of its rows
 
 
