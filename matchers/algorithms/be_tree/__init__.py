@@ -34,7 +34,6 @@ the sum, over the predicates, of the share of the domain that the deepest bucket
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -45,7 +44,7 @@ from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
-from matchers.kernels.places import PlacedHulls, Places
+from matchers.kernels.places import Places
 from matchers.kernels.rows import Rows
 
 
@@ -57,16 +56,12 @@ class BeTree(Matcher):
     n_columns: int
 
     def match(self, events: EventBatch) -> MatchBatch:
-        places = self._placed
+        places = placed(self.places)
 
         def step(first: int, out: Int32, counts: Int64) -> int:
             return be_tree(first, events.arrays, self.tree, places, self.rows, self.n_columns, out, counts)
 
         return list_matches(step, len(events), len(self.rows.several))
-
-    @cached_property
-    def _placed(self) -> PlacedHulls:
-        return placed(self.places)
 
 
 def build(table: SubscriptionTable, max_cap: int = 8, min_size: int = 1, alpha: float = 0.5) -> BeTree:

@@ -31,7 +31,6 @@ checked; where predicates are wide, or most subscriptions have `any`, these are 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -41,7 +40,7 @@ from matchers.algorithms.predicates import Predicates
 from matchers.contract.matcher import Matcher, list_matches
 from matchers.contract.tables import EventBatch, Float64, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.errors import MatchingError
-from matchers.kernels.places import Hulls, PlacedHulls, Places
+from matchers.kernels.places import Hulls, Places
 from matchers.kernels.rows import Rows
 from matchers.papers.h_tree.kernel import ChainOrder, Entries, HTreeNodes, Overlapping, chain, h_tree, place
 
@@ -57,16 +56,12 @@ class HTree(Matcher):
     rows: Rows  # the table, to check the matches by hulls
 
     def match(self, events: EventBatch) -> MatchBatch:
-        places = self._placed
+        places = placed(self.places)
 
         def step(first: int, out: Int32, counts: Int64) -> int:
             return h_tree(first, events.arrays, self.cells, self.tree, places, self.rows, out, counts)
 
         return list_matches(step, len(events), len(self.rows.several))
-
-    @cached_property
-    def _placed(self) -> PlacedHulls:
-        return placed(self.places)
 
 
 def build(
