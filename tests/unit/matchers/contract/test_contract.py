@@ -9,6 +9,7 @@ import pytest
 
 from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
 from matchers.contract.matcher import RatedMatcher
+from matchers.index.stored import put_together, taken_apart
 from matchers.papers.updates import UPDATABLE
 
 HOME = Path(__file__).resolve().parents[4]
@@ -25,6 +26,16 @@ def test_those_that_take_a_rate_are_those_that_the_registry_names(name: str) -> 
     algorithm = ALGORITHMS[name]
     assert isinstance(algorithm(TABLE), RatedMatcher) is algorithm.rated
     assert algorithm.approximate or not algorithm.rated
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "ccm"])  # which keeps arrays on a device
+def test_a_matcher_that_has_matched_can_be_stored(name: str) -> None:
+    """What it works out once and keeps is stored with it."""
+    matcher = ALGORITHMS[name](TABLE)
+    found = listed(matcher.match(EVENTS))
+    again = put_together(*taken_apart(matcher), type(matcher))
+    assert listed(again.match(EVENTS)) == found
 
 
 @pytest.mark.kernels
