@@ -90,14 +90,16 @@ class Query(Section):
     name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,200}$")] = "sluice"
     """Name of the job: its transactional id and consumer group. Two jobs on one cluster need two names."""
     checkpoint: Annotated[str, AfterValidator(_path_of_file_url)] = "checkpoint"
-    """Directory of the saved state, or its URL (hdfs://, s3a://, ...). Used by one job at a time, of one name only."""
+    """Directory of the saved state, or its URL (hdfs://, s3a://, ...). Used by one job at a time, always of the same
+    name."""
 
 
 class Kafka(Section):
     bootstrap_servers: str = "127.0.0.1:9092"
-    """Brokers to ask first: host:port, separated by commas."""
+    """Bootstrap servers: host:port, separated by commas."""
     client: Options = {}
-    """Options of librdkafka under their own names, for the driver, the command line and tasks that publish."""
+    """Options of librdkafka under their own names, for the driver, the command line and tasks. Tasks publish with
+    another client, for which the options are translated. Files that the options name must be on executors too."""
     spark: Options = {}
     """Options of Kafka's Java client under their own names, for Spark's sources."""
 
@@ -109,21 +111,22 @@ class Events(Section):
     topic: TopicName = "events"
     """Topic of the events."""
     topics: Annotated[list[TopicName], NoDecode, BeforeValidator(_divided)] = []
-    """Several topics of events, in place of `topic`; in the environment and in flags with commas between them."""
+    """Several topics of events instead of `topic`; separated by commas in the environment and in flags."""
     topic_pattern: Annotated[str, AfterValidator(_of_names)] = ""
-    """Regular expression in place of names: all topics that it matches whole are read, those created later too."""
+    """Regular expression instead of names: the job reads all topics whose whole name matches it, also topics created
+    later."""
     codec: Codec = "json"
     """Format of events. The schemas of "avro" and "protobuf" are in a schema registry."""
     codecs: dict[TopicName, Codec] = {}
-    """Formats of topics whose events have another one, by topic."""
+    """Formats of topics whose events have another format, such as orders = "avro"."""
     starting: Literal["earliest", "latest"] = "earliest"
-    """The place where a first start begins to read: the oldest event, or the end of the topic."""
+    """Where a first start begins to read: at the oldest event, or at the end of the topic."""
     reading: Literal["direct", "source"] = "direct"
     """Reader of the topics: the tasks themselves ("direct"), or Spark ("source"), which takes longer."""
     max_per_batch: Annotated[int, Field(gt=0)] = 100_000
-    """Most events of a transaction; of a batch, with reading = "source"."""
+    """Maximum events per transaction; per batch with reading = "source"."""
     max_bytes: Annotated[int, Field(gt=0)] = 1_000_000
-    """Largest value of an event; larger ones become dead letters."""
+    """Maximum size of an event's value; larger events become dead letters."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -141,9 +144,10 @@ class Events(Section):
 
 class SchemaRegistry(Section):
     url: Annotated[str, Field(pattern=r"^(https?://[^@\s]+)?$")] = ""
-    """Address of the schema registry: http or https, without a user in it."""
+    """Address of the schema registry (http or https), without a user name."""
     options: Options = {}
-    """Credentials, TLS and patience: basic.auth.user.info, ssl.ca.location, timeout and others."""
+    """Credentials, TLS and timeouts: basic.auth.user.info ("name:password"), bearer.auth.token, ssl.ca.location,
+    ssl.certificate.location, ssl.key.location, ssl.key.password, timeout (seconds per attempt), max.retries."""
 
 
 SubscriberName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,200}$")]
@@ -151,17 +155,17 @@ SubscriberName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,200}$")]
 
 class TenantSettings(Section):
     topic: TopicName
-    """Topic of the tenant's subscriptions. Kafka's rights on it tell who is the tenant."""
+    """Topic of the tenant's subscriptions. Whoever may write to it acts as the tenant."""
     status_topic: TopicName
-    """Topic of the statuses of its changes."""
+    """Topic of the statuses of the tenant's changes."""
     prefix: SubscriberName | Literal[""] = ""
-    """The tenant subscribes for subscribers whose names begin so."""
+    """The tenant may subscribe for subscribers whose names begin with this prefix."""
     subscribers: list[SubscriberName] = []
-    """The tenant subscribes for these, too."""
+    """Further subscribers for whom the tenant may subscribe."""
     pattern: dict[str, Any] = {}
-    """Pattern that narrows all of its subscriptions: events that it does not match are not delivered."""
+    """Pattern that narrows all subscriptions of the tenant: events that it does not match are not delivered."""
     max_subscriptions: Annotated[int, Field(ge=0)] = 0
-    """Most subscriptions of the tenant; further ones are refused. 0: no limit."""
+    """Maximum subscriptions of the tenant; further ones are rejected. 0: no limit."""
 
 
 class Subscriptions(Section):
@@ -170,37 +174,42 @@ class Subscriptions(Section):
     status_topic: TopicName = "subscriptions.status"
     """Topic of the statuses of changes, keyed by id."""
     tenants: dict[Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,50}$")], TenantSettings] = {}
-    """Further topics of subscriptions, by tenant, and what may be subscribed through each."""
+    """Further topics of subscriptions, by tenant, and what each tenant may subscribe to, one line per tenant:
+    acme = { topic = "acme.subscriptions", status_topic = "acme.subscriptions.status", prefix = "acme-",
+    subscribers = [], pattern = { country = ["CH"] }, max_subscriptions = 0 }"""
     max_per_batch: Annotated[int, Field(gt=0)] = 20_000
-    """Most changes of a batch."""
+    """Maximum changes per batch."""
 
 
 class Deliveries(Section):
     layout: Literal["topic_per_subscriber", "shared"] = "topic_per_subscriber"
-    """A topic for each subscriber, or one for all, keyed by subscriber."""
+    """One topic per subscriber, or one topic for all, keyed by subscriber."""
     prefix: TopicName = "deliveries."
-    """A subscriber's topic is this prefix and the subscriber's name."""
+    """A subscriber's topic is this prefix followed by the subscriber's name."""
     topic: TopicName = "deliveries"
-    """The one topic of the layout "shared"."""
+    """Topic of the layout "shared"."""
     create_topics: bool = True
-    """Whether the job creates the topic of a new subscriber. If not, deliveries to missing topics are dead letters."""
+    """Whether the job creates the topic of a new subscriber. If not, deliveries to missing topics become dead
+    letters."""
     partitions: Annotated[int, Field(gt=0)] = 1
-    """Partitions of created topics. Events of one partition go to one, so more than events has stay empty."""
+    """Partitions of created topics. Partitions beyond those of the events topic stay empty."""
     replication_factor: Annotated[int, Field(gt=0)] = 1
     """Replicas of created topics."""
     max_bytes: Annotated[int, Field(gt=0)] = 1_000_000
-    """Largest delivery, headers included; larger ones become dead letters."""
+    """Maximum size of a delivery, headers included; larger deliveries become dead letters."""
     topic_config: Annotated[
         dict[TopicSetting, Annotated[str, BeforeValidator(_of_a_topic)]], AfterValidator(_with_index_settings)
     ] = INDEX_SETTINGS
-    """Kafka's settings of created topics, under their own names, besides these two. "" leaves one to the broker."""
+    """Kafka's settings of created topics under their own names, such as "retention.ms" = 86_400_000, in addition to two
+    defaults. "" leaves a setting to the broker. Kafka maps two index files of segment.index.bytes per partition:
+    256 kB are enough for a segment of 1 GB with an entry per 64 kB."""
 
 
 class Quotas(Section):
     subscriptions: Annotated[int, Field(ge=0)] = 0
-    """Most subscriptions of a subscriber; further ones are refused. 0: no limit."""
+    """Maximum subscriptions of a subscriber; further ones are rejected. 0: no limit."""
     deliveries_per_second: Annotated[int, Field(ge=0)] = 0
-    """Most deliveries to a subscriber for the events of one second, by the events' timestamps. 0: no limit."""
+    """Maximum deliveries to a subscriber for the events of one second, by the events' timestamps. 0: no limit."""
     over: Literal["dead_letter", "drop"] = "dead_letter"
     """Treatment of deliveries over the limit; the log line of the batch counts both kinds."""
 
@@ -212,15 +221,17 @@ class DeadLetters(Section):
 
 class Matching(Section):
     algorithm: str = "auto"
-    """Name of the matching algorithm; "auto" measures which one is the fastest."""
+    """Name of the matching algorithm, such as "tiles" (matchers/README.md lists all); "auto" measures which one is the
+    fastest."""
     options: dict[str, Any] = {}
     """Options of that algorithm under their own names."""
     max_per_event: Annotated[int, Field(ge=0)] = 0
-    """Most matches of an event; with more it becomes a dead letter. 0: no limit."""
+    """Maximum matches per event; an event with more becomes a dead letter. 0: no limit."""
     shards: Annotated[int, Field(gt=0)] = 1
     """Number of shards of the subscriptions, each matched by separate tasks, if one host cannot hold them."""
     adaptive_after_ms: Annotated[int, Field(ge=0)] = 0
-    """When events wait longer, "wpa_rein" may make wrong deliveries, marked, until it has caught up. 0: never."""
+    """When events wait longer than this, "wpa_rein" may make wrong deliveries, marked as such, until it has caught up.
+    0: never."""
     adaptive_rates: list[Annotated[float, Field(gt=0, lt=1)]] = [0.01, 0.05, 0.1]
     """Shares of deliveries that may then be wrong, rising from batch to batch."""
 
@@ -229,35 +240,36 @@ class Spark(Section):
     master: str = "local[*]"
     """Spark's master."""
     worker_memory_mb: Annotated[int, Field(ge=0)] = 2_048
-    """Memory of a Python worker, besides the subscriptions that all workers of a host share; 0: no limit."""
+    """Memory of a Python worker, in addition to the subscriptions, which all workers of a host share. 0: no limit."""
     options: Options = {}
     """Spark properties under their own names."""
 
 
 class Metrics(Section):
     topic: TopicName | Literal[""] = "subscribers.metrics"
-    """Topic of the metrics of each subscriber; compacted. Empty: nobody counts them."""
+    """Topic of the metrics of each subscriber; compacted. Empty: no such metrics."""
     subscriptions: bool = False
-    """Whether each subscription has metrics too, besides each subscriber. With many of them the p99 is higher."""
+    """Whether each subscription has metrics too. With many subscriptions the p99 is higher."""
     records_per_second: Annotated[int, Field(gt=0)] = 1_000
-    """Most records that the job writes to that topic. What it cannot write yet it writes later."""
+    """Maximum records that the job writes to that topic; further records are written later."""
     subscribers: Annotated[list[str], Field(max_length=1_000)] = []
-    """Names of subscribers that the metrics for Prometheus have as labels."""
+    """Names of subscribers that are labels in the metrics for Prometheus."""
 
 
 class Monitoring(Section):
     enabled: bool = True
-    """Whether the job answers HTTP requests for its status, its metrics and its health."""
+    """Whether the job answers HTTP requests for its status (/, /status.json), its metrics (/metrics) and its health
+    (/health, /ready)."""
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     """Address to listen on. Everybody who reaches it may read names of topics, but no event's content; on a loopback
     address (127.0.0.1) the console too, unless there is a token."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 0
     """Port to listen on; 0 takes a free one, named in the log and in the checkpoint's file "monitoring"."""
     console: bool = True
-    """Whether it also answers for the console's pages: subscriptions, matches of an event, dead letters."""
+    """Whether the job also serves the console: subscriptions, matches of an event, dead letters."""
     token: Annotated[str, AfterValidator(_of_a_console)] = ""
-    """Password of the console's pages: at least 16 letters, digits and signs. Without one they answer
-    on a loopback address only, to everybody."""
+    """Password of the console: at least 16 letters, digits and signs. Without one, the console is served on a loopback
+    address only, to everybody."""
     stalled_after_s: Annotated[int, Field(gt=0)] = 300
     """The job is not healthy if nothing was committed for this time while there were records to read and the broker
     answered. A batch commits piece by piece."""

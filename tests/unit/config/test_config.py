@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,22 @@ def write(directory: Path, text: str) -> Path:
 def test_the_example_shows_every_setting_with_its_default() -> None:
     assert tomllib.loads(EXAMPLE.read_text()) == Settings().model_dump()
     assert load(EXAMPLE).model_dump() == load().model_dump()
+
+
+def test_the_example_describes_each_setting_as_the_model_does() -> None:
+    text, described = EXAMPLE.read_text(), {}
+    for name, body in re.findall(r"^\[(\S+)\]\n(.*?)(?=^\[|\Z)", text, re.DOTALL | re.MULTILINE):
+        if "." in name:  # a table's comment is below its name
+            described[name] = body
+        for comment, key in re.findall(r"((?:^# .*\n)+)(\w+) = ", body, re.MULTILINE):
+            described[f"{name}.{key}"] = comment
+    schema = Settings.model_json_schema()
+    for section, reference in schema["properties"].items():
+        for key, setting in schema["$defs"][reference["$ref"].removeprefix("#/$defs/")]["properties"].items():
+            allowed = ", ".join(f'"{value}"' for value in setting.get("enum", ()))
+            expected = f"{setting['description']} One of {allowed}." if allowed else setting["description"]
+            comment = " ".join(re.findall(r"^# (.*)$", described[f"{section}.{key}"], re.MULTILINE))
+            assert comment.split() == expected.split(), f"{section}.{key}"
 
 
 def test_every_setting_is_described() -> None:
