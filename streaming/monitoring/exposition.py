@@ -46,7 +46,7 @@ def families(view: JobView) -> Iterator[Family]:
     about, figures, document = view.about, view.figures, status.document(view)
     yield InfoMetricFamily(
         "sluice_build",
-        "Which Sluice this is, and what it runs.",
+        "Version of Sluice, and the query, algorithm and codec that it runs; the value is 1.",
         {"version": VERSION, "query": about.query, "algorithm": about.algorithm, "codec": about.codec},
     )
     for new, sections in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
@@ -56,7 +56,7 @@ def families(view: JobView) -> Iterator[Family]:
     yield from _of_executors(view)
     position = GaugeMetricFamily(
         "sluice_position_records",
-        "Offset that is processed next. Its rate is that at which the job gets on in a topic.",
+        "Next offset that the job processes. Its rate is the number of offsets processed per second.",
         labels=["topic", "partition"],
     )
     for partition in view.lag:
@@ -64,7 +64,7 @@ def families(view: JobView) -> Iterator[Family]:
     yield position
     lag = GaugeMetricFamily(
         "sluice_lag_records",
-        "Lag: records that are in the topic and not processed. Without samples while the broker does not answer.",
+        "Lag: records in the topic that are not processed yet. No samples while the broker does not answer.",
         labels=["topic", "partition"],
     )
     for partition in view.lag if view.broker.unknown_since is None else ():
@@ -101,18 +101,18 @@ def _samples(value: Any, labels: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
 def _of_batches(figures: Figures) -> Iterator[Family]:
     letters = {reason: figures.dead_letters.get(reason, 0) for reason in REASONS}
     yield _counters("sluice_dead_letters", "Dead letters, without those of a query's first start.", letters, "reason")
-    help = "Time in which tasks encoded deliveries as record batches, all tasks together."
+    help = "Time that tasks spent on encoding deliveries as record batches, summed over all tasks."
     yield CounterMetricFamily("sluice_publish_encoding_seconds", help, figures.encoded_ms / 1000)
     phases = {what.removesuffix("_ms"): ms / 1000 for what, ms in figures.spent_ms.items() if what != "batch_ms"}
     yield _counters("sluice_batch_phase_seconds", "Time that batches spent in some of their phases.", phases, "phase")
-    help = "The share of deliveries that might be wrong, of the last batch; 0 where matching is exact."
+    help = "Share of deliveries of the last batch that might be wrong; 0 if matching is exact."
     yield GaugeMetricFamily("sluice_false_positives_ratio", help, figures.false_positives)
     help = "Duration of batches that had rows, without Spark's part."
     yield HistogramMetricFamily("sluice_batch_duration_seconds", help, *_histogram(figures.durations))
     latency = HistogramMetricFamily(
         "sluice_event_latency_seconds",
-        "Of events that matched, by stage: wait for the batch, match, publish, commit. The stage total is from the "
-        "event's timestamp to the commit. Without events whose timestamp is over a year old or an hour ahead.",
+        "Latency of events that matched, by stage: wait for the batch, match, publish, commit. The stage total is from "
+        "the event's timestamp to the commit. Events whose timestamp is over a year old or an hour ahead are left out.",
         labels=["stage"],
     )
     for stage, latencies in figures.latencies.items():
@@ -123,9 +123,9 @@ def _of_batches(figures: Figures) -> Iterator[Family]:
 def _of_executors(view: JobView) -> Iterator[Family]:
     """Metrics of the executors that run now, so labels stay few where executors come and go."""
     executors, labels = view.progress.executors, ["executor", "host"]
-    yield GaugeMetricFamily("sluice_executors", "Executors of Spark that run now.", len(executors))
+    yield GaugeMetricFamily("sluice_executors", "Running executors of Spark.", len(executors))
     tasks = CounterMetricFamily(
-        "sluice_executor_tasks", "Tasks that an executor has done, failed ones too.", labels=labels
+        "sluice_executor_tasks", "Tasks that an executor has finished, failed ones included.", labels=labels
     )
     help = "Deliveries committed by the tasks of an executor."
     deliveries = CounterMetricFamily("sluice_executor_deliveries", help, labels=labels)
@@ -146,12 +146,12 @@ def _of_subscribers(shown: Iterable[SubscriberMetrics]) -> Iterator[Family]:
         )
         for name, help, of in (
             ("deliveries", "Deliveries committed for a subscriber.", labels),
-            ("delivered_bytes", "Deliveries with headers, before compression.", labels),
+            ("delivered_bytes", "Size of a subscriber's deliveries with headers, before compression.", labels),
             ("matches", "Pairs of an event and a subscription of the subscriber.", labels),
             ("dead_letters", "Deliveries to a subscriber that became dead letters.", [*labels, "reason"]),
         )
     )
-    help = "The latest timestamp of an event that the subscriber's subscriptions match."
+    help = "Latest timestamp of an event that the subscriber's subscriptions match."
     last = GaugeMetricFamily("sluice_subscriber_last_event_timestamp_seconds", help, labels=labels)
     for one in shown:
         of = [one.subscriber]

@@ -23,8 +23,10 @@ OF_CHANGES = "Changes of subscriptions, without those of a query's first start."
 # Of all rows that were read.
 READ = (
     JobMetric("batches", "batches", "sluice_batches", "Batches that had rows."),
-    JobMetric("events", "events", "sluice_events", "Events read, those that cannot be decoded among them."),
-    JobMetric("read_bytes", "read", "sluice_read_bytes", "Keys and values of all that was read.", unit="bytes"),
+    JobMetric("events", "events", "sluice_events", "Events read, undecodable ones included."),
+    JobMetric(
+        "read_bytes", "read", "sluice_read_bytes", "Size of the keys and values of all records read.", unit="bytes"
+    ),
 )
 # What a batch's report counts.
 COUNTED = (
@@ -59,7 +61,7 @@ COUNTED = (
         "deleted_unread",
         "events deleted unread",
         "sluice_events_deleted_unread",
-        "Events deleted from their topic before they were read, by offsets: ends of transactions among them count too.",
+        "Offsets of events that were deleted before they were read; markers of transactions among them count too.",
     ),
     JobMetric(
         "slot_transactions",
@@ -80,8 +82,8 @@ LABELS = {total.key: total.label for total in TOTALS}
 
 STATE = (
     JobMetric("subscriptions", "subscriptions", "sluice_subscriptions", "Subscriptions, paused ones included."),
-    JobMetric("version", "version", "sluice_state_version", "Changes that the state takes into account, by offsets."),
-    JobMetric("parts", "parts", "sluice_state_parts", "Parts that the state consists of."),
+    JobMetric("version", "version", "sluice_state_version", "Changes that the state includes, counted by offsets."),
+    JobMetric("parts", "parts", "sluice_state_parts", "Parts of the state."),
     JobMetric(
         "bytes",
         "size of the parts",
@@ -94,14 +96,14 @@ STATE = (
         "saved_at",
         "last saved",
         "sluice_state_saved_timestamp_seconds",
-        "When the state was last saved.",
+        "Time of the last save of the state.",
         unit="epoch_s",
     ),
     JobMetric(
         "unsaved_s",
         "oldest unsaved change",
         "sluice_state_unsaved_seconds",
-        "Age of the oldest change that no save of the state has; 0 if all are saved.",
+        "Age of the oldest unsaved change of the state; 0 if all changes are saved.",
         unit="s",
     ),
 )
@@ -114,16 +116,21 @@ COUNTERS = {
         JobMetric(
             "publish_errors",
             metric="sluice_publish_errors",
-            help="Requests of tasks to the brokers that failed and succeeded later, by error.",
+            help="Requests of tasks to brokers that failed and succeeded later.",
             labels=("request", "error"),
         ),
     ),
 }
 GAUGES = {
-    "health": (JobMetric("ok", metric="sluice_healthy", help="1 if the job is alive, as /health says."),),
-    "ready": (JobMetric("ok", metric="sluice_ready", help="1 if the job is ready, as /ready says."),),
+    "health": (JobMetric("ok", metric="sluice_healthy", help="1 if the job is alive, as /health reports, else 0."),),
+    "ready": (JobMetric("ok", metric="sluice_ready", help="1 if the job is ready, as /ready reports, else 0."),),
     "job": (
-        JobMetric("start_s", "start took", "sluice_start_duration_seconds", "From the start of the job until it ran."),
+        JobMetric(
+            "start_s",
+            "start took",
+            "sluice_start_duration_seconds",
+            "Time from the start of monitoring until the query ran; start_s in the log is from the command on.",
+        ),
     ),
     "state": STATE,
     "preparation": (
@@ -131,7 +138,7 @@ GAUGES = {
             "for_s",
             metric="sluice_without_index_seconds",
             help="Time for which events have been matched without the index of the settings, while kernels are "
-            "compiled and the index is built; 0 with it.",
+            "compiled and the index is built; 0 once the index is in use.",
             without=0,
         ),
     ),
@@ -154,11 +161,13 @@ GAUGES = {
         JobMetric("heap_bytes", metric="sluice_jvm_heap_bytes", help="Heap of the driver's JVM.", labels=("area",)),
     ),
     "": (
-        JobMetric("last_batch_at", metric="sluice_last_batch_timestamp_seconds", help="When the last batch was done."),
+        JobMetric(
+            "last_batch_at", metric="sluice_last_batch_timestamp_seconds", help="Time of the end of the last batch."
+        ),
         JobMetric(
             "resident_bytes",
             metric="sluice_processes_resident_bytes",
-            help="Memory of the processes below the driver; what they share counts in each.",
+            help="Resident memory of the driver's child processes; shared memory counts in each.",
             labels=("role",),
         ),
     ),
