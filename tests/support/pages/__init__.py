@@ -1,0 +1,10 @@
+"""Reference pages in docs/ that are generated from the code.
+
+python -m tests.support.pages                write them
+"""
+
+from __future__ import annotations
+
+from tests.support.pages import metrics, settings
+
+PAGES = {"docs/metrics.md": metrics.page, "docs/settings.md": settings.page}
