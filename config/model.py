@@ -120,7 +120,7 @@ class Events(Section):
     codecs: dict[TopicName, Codec] = {}
     """Formats of topics whose events have another format, such as orders = "avro"."""
     starting: Literal["earliest", "latest"] = "earliest"
-    """Where a first start begins to read: at the oldest event, or at the end of the topic."""
+    """First position of a new job: the oldest event, or the end of the topic."""
     reading: Literal["direct", "source"] = "direct"
     """Reader of the topics: the tasks themselves ("direct"), or Spark ("source"), which takes longer."""
     max_per_batch: Annotated[int, Field(gt=0)] = 100_000

@@ -118,7 +118,7 @@ class BitmapIndex:
 
 
 def _cells(edges: Float64, column: Int32, value: Float64) -> Int64:
-    """How many edges of its column lie at or below each value."""
+    """Return the cell of each value: the number of edges of its column at or below it."""
     cells = np.empty(len(column), np.int64)
     for c in range(len(edges)):
         mine = column == c

@@ -84,6 +84,10 @@ class SubscriptionTable:
         begins[1:] = (self.subscription[1:] != self.subscription[:-1]) | (self.column[1:] != self.column[:-1])
         return begins
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out `begins`, a byte for each interval, which only builds and updates need."""
+        return {name: value for name, value in vars(self).items() if name != "begins"}
+
     def listed_beyond(self, length: int) -> int:
         """How many intervals lists have beyond so many: those of one subscription in one column."""
         begin, end = slice(None, -length), slice(length, None)

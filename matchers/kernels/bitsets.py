@@ -1,4 +1,4 @@
-"""Sets of subscriptions as bits: subscription s is bit s & 63 of word s >> 6."""
+"""Sets of subscriptions as bits: subscription s is bit s & 63 of word s >> 6. Or as bytes, while many are marked."""
 
 from __future__ import annotations
 
@@ -27,6 +27,21 @@ def mark_if(bits: Any, s: int, condition: bool) -> None:
 def unmark(bits: Any, s: int) -> None:
     at = np.uint64(s)
     bits[at >> np.uint64(6)] &= ~(np.uint64(1) << (at & np.uint64(63)))
+
+
+@inlined
+def mark_bytes(marks: Any, subscription: Any, begin: int, end: int) -> None:
+    """Set marks[s] to 1 for each s of subscription[begin : end]. `marks`: [S] integers of any size."""
+    whole = begin + ((end - begin) & ~3)  # four at a time: a store does not wait for the next load
+    for i in range(begin, whole, 4):
+        w, x = np.uint64(subscription[i]), np.uint64(subscription[i + 1])
+        y, z = np.uint64(subscription[i + 2]), np.uint64(subscription[i + 3])
+        marks[w] = 1
+        marks[x] = 1
+        marks[y] = 1
+        marks[z] = 1
+    for i in range(whole, end):
+        marks[np.uint64(subscription[i])] = 1
 
 
 @kernel

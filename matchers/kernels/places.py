@@ -46,7 +46,7 @@ class Places(NamedTuple):
 
 
 class PlacedHulls(NamedTuple):
-    """What is read of places: in an index that changes, the predicates of two neighbours need not be neighbours."""
+    """Places as they are read. Each has a start and an end of its own, since an index that changes may leave gaps."""
 
     ids: Any  # [n] int32
     start: Any  # [n] int64: place i owns predicates start[i] .. end[i]

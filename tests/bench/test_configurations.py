@@ -57,7 +57,7 @@ PLAIN = Configuration(
 
 
 def matches(configuration: Configuration, n_events: int = 64) -> np.ndarray:
-    """Of each event, by the definition."""
+    """Return the number of matches of each event, by `naive`."""
     prepared = RandomWorkload(configuration, n_events).prepared()
     return np.diff(ALGORITHMS["naive"](prepared.table).match(prepared.events).offsets)
 

@@ -202,8 +202,8 @@ def mark_mismatches(
     lacking = np.empty(n_events, np.int64)  # attributes of the block that an event lacks; 0 also where it was counted
     touched = np.empty(n_events, np.int64)  # predicates on those it has
     has = np.empty(n_events, np.int64)  # the last attribute that an event was found to have
-    some_lack = located.begins[-1] < n_events * domain.c.shape[0]
-    counted = np.zeros(index.block if some_lack else 0, np.int32)  # zeros of a whole block take 20 us
+    all_have_all = located.begins[-1] == n_events * domain.c.shape[0]
+    counted = np.zeros(0 if all_have_all else index.block, np.int32)  # zeros of a whole block take 20 us
     common = np.empty(marks.shape[2], np.uint64)
     decided = np.empty(n_events, np.bool_)
     first = UNITE if steps == ALL and index.check else steps

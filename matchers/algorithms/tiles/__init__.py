@@ -6,7 +6,7 @@ at a time, in registers, for a whole batch of events before the next tile (`kern
 candidates on the exact bounds, so that it has neither false positives nor false negatives.
 
 Where subscriptions and events have few of many columns, it asks for columns before it asks for values (`sparse.py`).
-Where events match percents of all, it asks about 512 of them at once, subscription by subscription (`dense.py`).
+Where events match several per cent of all, it takes subscription by subscription for 512 events at once (`dense.py`).
 
 docs/tiles.md has the algorithms, the constants, the cost model and measurements.
 """
@@ -150,7 +150,7 @@ class Tiles(Matcher):
         return n >= max(self.dense_from, ALONE + 1)
 
     def _most_candidates(self, n: int, parents: tuple[int, int]) -> int:
-        """Of n events in the tiles of a range of the parents: where there are many more, tiles are left."""
+        """Return the candidates of n events, in the tiles of a range of the parents, that the dense way is worth."""
         if self.dense_from == dense.NEVER_DENSE:
             return dense.NEVER_DENSE
         a = self.arrays

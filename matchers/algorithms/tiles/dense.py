@@ -42,5 +42,5 @@ def most_candidates(n: int, share: float, index: Arrays) -> int:
 
 
 def _ns_at_once(index: Arrays) -> float:
-    """Of AT_ONCE events or less."""
+    """Return the time for up to AT_ONCE events, besides that for each event."""
     return PREDICATE_NS * len(index.low) + ROW_NS * rows(index.edge_start)

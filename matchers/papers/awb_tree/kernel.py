@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from matchers.kernels.ascending import first_beyond, first_from
-from matchers.kernels.bitsets import unmark, unmarked
+from matchers.kernels.bitsets import mark_bytes, unmark, unmarked
 from matchers.kernels.counting import restart
 from matchers.kernels.events import Events
 from matchers.kernels.groups import GROUP, group_size
@@ -113,30 +113,16 @@ def count_row(narrow: Narrow, row: int, least: float, greatest: float, left: Any
             left[np.uint64(subscription[k])] -= 1  # unsigned: no index counts from the end
 
 
-@inlined
-def mark_all(subscription: Any, begin: int, end: int, left: Any) -> None:
-    whole = begin + ((end - begin) & ~3)  # four at a time: a store does not wait for the next load
-    for i in range(begin, whole, 4):
-        w, x = np.uint64(subscription[i]), np.uint64(subscription[i + 1])
-        y, z = np.uint64(subscription[i + 2]), np.uint64(subscription[i + 3])
-        left[w] = 1
-        left[x] = 1
-        left[y] = 1
-        left[z] = 1
-    for i in range(whole, end):
-        left[np.uint64(subscription[i])] = 1
-
-
 @inner
 def mark_row(wide: Wide, row: int, present: bool, least: float, greatest: float, left: Any) -> None:
     """Mark the wide predicates of a row that the values least .. greatest miss: all if the column is absent."""
     begins, low, low_subscription, high, high_subscription = wide
     begin, end = begins[row], begins[row + 1]
     if not present:
-        mark_all(low_subscription, begin, end, left)
+        mark_bytes(left, low_subscription, begin, end)
         return
-    mark_all(low_subscription, first_beyond(low, begin, end, greatest), end, left)
-    mark_all(high_subscription, begin, first_from(high, begin, end, least), left)
+    mark_bytes(left, low_subscription, first_beyond(low, begin, end, greatest), end)
+    mark_bytes(left, high_subscription, begin, first_from(high, begin, end, least))
 
 
 @inlined

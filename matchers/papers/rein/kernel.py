@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.kernels.bitsets import mark, mark_if, unmark, unmarked
+from matchers.kernels.bitsets import mark, mark_bytes, mark_if, unmark, unmarked
 from matchers.kernels.cells import cell_of
 from matchers.kernels.events import Events
 from matchers.kernels.groups import GROUP, group_size
@@ -133,15 +133,7 @@ def fill(subscription: Any, column: Any, low: Any, high: Any, lists: Any, low_ne
 def mark_all(ids: Any, begin: int, end: int, marks: Any) -> None:
     """`marks`: [.] uint8 bytes, or [1, .] uint64 bits. It is compiled for one of them, so the branch costs nothing."""
     if marks.ndim == 1:
-        whole = begin + ((end - begin) & ~3)  # four at a time: a store does not wait for the next load
-        for k in range(begin, whole, 4):
-            w, x, y, z = np.uint64(ids[k]), np.uint64(ids[k + 1]), np.uint64(ids[k + 2]), np.uint64(ids[k + 3])
-            marks[w] = 1
-            marks[x] = 1
-            marks[y] = 1
-            marks[z] = 1
-        for k in range(whole, end):
-            marks[np.uint64(ids[k])] = 1
+        mark_bytes(marks, ids, begin, end)
     else:
         bits = marks[0]
         for k in range(begin, end):

@@ -28,7 +28,7 @@ FEWEST_CHILDREN = 2  # that a node which has moved them has room for
 
 
 class Chaining(NamedTuple):
-    """What decides where a subscription belongs."""
+    """The rules by which a subscription gets its bucket."""
 
     hulls: Hulls  # of all subscriptions, with room
     order: ChainOrder

@@ -1,4 +1,4 @@
-"""What docs/tiles.md states about `tiles` can be measured again."""
+"""The programs behind the figures of docs/tiles.md run, and find what they should."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_those_that_take_a_rate_are_those_that_the_registry_names(name: str) -> 
 @pytest.mark.kernels
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "ccm"])  # which keeps arrays on a device
 def test_a_matcher_that_has_matched_can_be_stored(name: str) -> None:
-    """What it works out once and keeps is stored with it."""
+    """Matching may keep values on the matcher; these must be storable too."""
     matcher = ALGORITHMS[name](TABLE)
     found = listed(matcher.match(EVENTS))
     again = put_together(*taken_apart(matcher), type(matcher))

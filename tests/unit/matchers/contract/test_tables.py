@@ -12,6 +12,7 @@ from matchers import ALGORITHMS, EventBatch, SubscriptionTable, TableError
 from matchers.index.encoding import Encoder
 from matchers.index.fields import Fields
 from matchers.index.segment import Segment
+from matchers.index.stored import taken_apart
 from matchers.index.values import read_documents
 from matchers.kernels import jit
 from matchers.language.lowering import lower
@@ -148,3 +149,12 @@ def test_kernels_run_without_the_gil_and_are_kept_on_disk() -> None:
 
     options = getattr(identity, "targetoptions", {"nogil": True})  # a plain function where compilation is off
     assert options["nogil"]
+
+
+def test_what_only_builds_need_is_not_stored_with_a_table() -> None:
+    built = table((0, 0, 0.0, 1.0), (1, 0, 5.0, 6.0))
+    assert built.begins.tolist() == [True, True]
+    layouts, _, _ = taken_apart(built)
+    (names,) = [names for _, *names in layouts]
+    assert "begins" not in names
+    assert "low" in names
