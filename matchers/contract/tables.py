@@ -77,16 +77,15 @@ class SubscriptionTable:
         """[S + 1]: subscription s owns intervals start[s] .. start[s + 1]."""
         return np.searchsorted(self.subscription, np.arange(self.n_subscriptions + 1)).astype(np.int64)
 
-    @cached_property
+    @property
     def begins(self) -> NDArray[np.bool_]:
-        """[I]: whether an interval is the first of its (subscription, column)."""
+        """[I]: whether an interval is the first of its (subscription, column).
+
+        It is not kept: a byte for each interval would be stored and broadcast with the table.
+        """
         begins = np.ones(len(self.subscription), bool)
         begins[1:] = (self.subscription[1:] != self.subscription[:-1]) | (self.column[1:] != self.column[:-1])
         return begins
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out `begins`, a byte for each interval, which only builds and updates need."""
-        return {name: value for name, value in vars(self).items() if name != "begins"}
 
     def listed_beyond(self, length: int) -> int:
         """How many intervals lists have beyond so many: those of one subscription in one column."""

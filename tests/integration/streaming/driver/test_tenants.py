@@ -199,7 +199,8 @@ def test_kafkas_rights_decide_who_is_which_tenant(secured: Secured, tmp_path: Pa
         sluice("produce", *as_(ADMIN), stdin='{"country": "CH"}\n{"country": "FR"}\n')
         running.until("done with the events", lambda: running.total("events") == 2)
     assert sluice("consume", "acme-1", *as_(ADMIN)).splitlines() == ['{"country": "CH"}']
-    assert sluice("consume", "zoo", *as_(ADMIN)).splitlines() == ['{"country": "CH"}', '{"country": "FR"}']
+    both = sluice("consume", "zoo", *as_(ADMIN)).splitlines()
+    assert sorted(both) == ['{"country": "CH"}', '{"country": "FR"}']
 
 
 def toml(tenant: TenantSettings) -> str:
