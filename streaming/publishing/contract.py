@@ -1,4 +1,4 @@
-"""What encoding, slots and their callers hand to each other."""
+"""Define what encoding, slots and their callers pass to each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAST_ATTEMPTS = 5  # at one transaction, however long they take
 
 
 class ProducerEpoch(NamedTuple):
-    """The producer id and epoch that the broker gave to a slot: whoever has the newest may write."""
+    """The producer id and epoch that the broker assigned to a slot: only the newest producer may write."""
 
     id: int
     epoch: int
@@ -43,8 +43,8 @@ class RecordBatches(NamedTuple):
 class Aborted(JobError):
     """A transaction was aborted by its slot, and nothing of it is visible. Another one may succeed.
 
-    `refused` maps topics for which the broker refuses records to its reason; `gone` are topics that do not exist any
-    more. `producer` is what the slot goes on with.
+    `refused` maps topics whose records the broker rejects to its reason; `gone` are topics that were deleted. The slot
+    continues with `producer`.
     """
 
     retry = True

@@ -1,13 +1,13 @@
-"""The rule of a delivery: which topic it goes to, which partition of that, and with which key.
+"""Decide the topic, partition and key of a delivery.
 
     deliveries.layout      topic                           partition                           key
-    topic_per_subscriber   the prefix and the subscriber   that of the event, as often fits    that of the event
-    shared                 one for all                     where Kafka's clients put the key   the subscriber
+    topic_per_subscriber   the prefix and the subscriber   the event's, modulo the partitions  the event's
+    shared                 one for all                     as Kafka's clients map the key      the subscriber
 
-So all deliveries of one event partition to one subscriber go to one partition, whatever the keys of events are, and
-stay in order. The headers are those of `streaming.documents.records.event_headers`, then the subscriptions.
+All deliveries of one event partition to one subscriber therefore go to one partition, whatever the keys of events are,
+and stay in order. The headers are those of `streaming.documents.records.event_headers`, then the subscriptions.
 
-Commands follow it too that load no numpy.
+Commands use this module without loading numpy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True)
 class DeliveryRule:
-    """Say where deliveries go. Keys and numbers may be columns of them."""
+    """The destinations of deliveries. Keys and partitions may be columns."""
 
     prefix: str = ""  # of subscribers' topics
     shared: str = ""  # the topic of all deliveries; empty: each subscriber has one
@@ -41,12 +41,12 @@ class DeliveryRule:
         return subscriber if self.shared else event
 
     def partition(self, of_event: Any, partitions: Any) -> Any:
-        """The partition of a topic that has so many, or BY_KEY."""
+        """Return the partition in a topic with that many partitions, or BY_KEY."""
         return BY_KEY if self.shared else of_event % partitions
 
     def record(
         self, subscriber: str, key: bytes | None, value: bytes | None, headers: Headers, ids: str, partition: int
     ) -> Record:
-        """A single delivery of an event with this key; `headers` are its `event_headers`, `ids` a JSON list."""
+        """Return the delivery of an event with this key; `headers` are its `event_headers`, `ids` a JSON list."""
         headers = [*headers, (IDS, ids.encode())]
         return Record(self.topic(subscriber), self.key(subscriber.encode(), key), value, headers, partition)

@@ -1,4 +1,4 @@
-"""Fence slots, and read the offsets that are committed."""
+"""Fence slots, and read the committed offsets."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from streaming.publishing.slot import Slot, asked
 
 
 def slot_name(query: str, number: int) -> str:
-    """The transactional id of a slot. No query can have such a name, so none can fence it."""
+    """Return the transactional id of a slot. No query can have such a name, so no query fences it."""
     return f"{query}/{number}"
 
 
 def fence_all(client: Client, slots: Sequence[Slot]) -> list[ProducerEpoch]:
-    """Open the slots, each of which waits until its last transaction has ended; returns their producers.
+    """Open the slots, each of which waits until its last transaction has ended; return their producers.
 
-    If these are all that were ever used, no transaction of older producers is open any more, and the committed offsets
-    are final. Only the driver calls it: at a start, and whenever a task failed or was lost. Raises JobError.
+    If these are all slots that were ever used, no older producer has an open transaction afterwards, and the committed
+    offsets are final. Only the driver calls it: at a start, and whenever a task failed or was lost. Raises JobError.
     """
     return client.run(_fence_all, client, slots)
 
@@ -33,10 +33,10 @@ async def _fence_all(client: Client, slots: Sequence[Slot]) -> list[ProducerEpoc
 def committed_offsets(
     client: Client, group: str, partitions: Iterable[TopicPartition], *, stable: bool = True
 ) -> dict[TopicPartition, CommittedOffset]:
-    """The committed offset of each partition that has one.
+    """Return the committed offset of each partition that has one.
 
-    `stable` ones are read once no transaction is open that could change them: nobody ends those of slots that are not
-    fenced until they time out. Raises JobError.
+    `stable` offsets are read once no open transaction can change them; transactions of slots that are not fenced stay
+    open until they time out. Raises JobError.
     """
     return client.run(_committed_offsets, client, group, list(partitions), stable)
 

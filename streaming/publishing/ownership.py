@@ -1,8 +1,8 @@
-"""Decide who may publish for a query: one process claims its offsets; one that was replaced commits nothing more.
+"""Decide who may publish for a query: one process claims its offsets; a process that was replaced commits nothing.
 
 The metadata of each committed offset names the process that committed it, and how many slots the query has ever used.
-In a first start, which publishes statuses before it has offsets to commit, it says so, and the offset does not count.
-Tasks add what they have done (`streaming.progress`):
+A first start publishes statuses before it has offsets to commit; its metadata is marked, and the offset does not count.
+Tasks add their progress (`streaming.progress`):
 
     3f0c1a 4
     3f0c1a 4 starting
@@ -32,18 +32,18 @@ STARTING = "starting"
 
 
 class Owner:
-    """A process that publishes for a query: alone, once it has claimed the committed offsets.
+    """The process that publishes for a query: the only one, once it has claimed the committed offsets.
 
-    To make one ends the transaction of every older one. `name` is unique to the process, or to those that a supervisor
-    starts one after the other; `partitions` are those whose offsets every owner claims. With `again`, an earlier
-    process of that name has claimed them: if another has committed since, that one was replaced, and so is this one,
-    and nothing is opened. Raises Fenced, or another JobError.
+    Creating an owner aborts the transaction of every older one. `name` is unique to the process, or to the processes
+    that a supervisor starts one after the other; every owner claims the offsets of `partitions`. With `again`, an
+    earlier process of that name has claimed them: if a process of another name has committed afterwards, both were
+    replaced, and nothing is opened. Raises Fenced, or another JobError.
 
     The broker fences a producer if another of its id was opened, but also if it was suspended beyond the timeout of a
-    transaction. The names at the offsets tell which it was.
+    transaction. The names in the metadata of the offsets distinguish the two.
 
-    `slots` is how many slots have ever published for the query. It is noted with the name, so that the next process
-    fences them all.
+    `slots` is how many slots have ever published for the query. The metadata has it beside the name, so that the next
+    process fences them all.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Owner:
 
     @property
     def note(self) -> str:
-        """The metadata of all offsets that are committed for the query."""
+        """Return the metadata of all offsets that this process commits for the query."""
         return f"{self.name} {self.slots}"
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The committed offsets, which it claims. Partitions without one are left out, and so are those of a first
-        start that has not ended. Raises Fenced if another process has taken over, or ClaimFailed."""
+        """Return the committed offsets after claiming them. Partitions without one are left out, and so are those of a
+        first start that has not ended. Raises Fenced if another process has taken over, or ClaimFailed."""
         self._partitions = partitions
         noted = committed_offsets(self._client, self.query, partitions)
         offsets = {at: offset for at, (offset, note) in noted.items() if not is_starting(note)}
@@ -108,15 +108,15 @@ class Owner:
                     raise
 
     def keep(self) -> None:
-        """Commit all our last offsets again: brokers forget what was not committed for long, even while others of the
-        query are. Call while no slot has a transaction. Raises Fenced if another process has taken over."""
+        """Commit all our last offsets again: brokers delete offsets that were not committed for long, partition by
+        partition. Call while no slot has a transaction. Raises Fenced if another process has taken over."""
         self.claim([*self._last])
 
     def fence_slots(
         self, partitions: Sequence[TopicPartition], least: int = 0
     ) -> tuple[list[ProducerEpoch], Mapping[TopicPartition, CommittedOffset]]:
-        """Fence all slots that were ever used, and at least so many; returns their producers, and then the committed
-        offsets of these partitions."""
+        """Fence all slots that were ever used, at least `slots`; return their producers, and then the committed offsets
+        of these partitions."""
         # The number is committed before the first transaction of a slot, so it can be read while some are open.
         noted = committed_offsets(self._client, self.query, partitions, stable=False).values()
         numbers = [word for offset in noted for word in offset.note.split(" ")[1:2]]  # behind the owner
@@ -126,14 +126,14 @@ class Owner:
         return producers, committed_offsets(self._client, self.query, partitions)
 
     def moved(self, offsets: Offsets) -> None:
-        """Take note of offsets that slots have committed."""
+        """Record the offsets that slots have committed."""
         self._last |= self._own(offsets)
 
     def publish(self, records: Iterable[Record], offsets: Offsets, *, starting: bool = False) -> tuple[float, float]:
-        """Commit the records together with the offsets; returns when sending and when committing ended (epoch s).
+        """Commit the records together with the offsets; return when sending and when committing ended (epoch s).
 
-        With `starting` the offsets only say that this process has begun a first start: an older one that slept in its
-        own does not go on. Raises Aborted, Fenced, or another JobError; then nothing of it is visible.
+        With `starting` the offsets only mark that this process has begun a first start, so that an older process that
+        was suspended in its own first start ends. Raises Aborted, Fenced, or another JobError; then nothing is visible.
         """
         began = time.time()
         try:
@@ -150,11 +150,11 @@ class Owner:
         raise Aborted("the broker gave it up, since it took too long", self._producer.newest) from unsettled
 
     def _reopened(self, tried: Offsets, *, timed_out: bool) -> bool:
-        """Go on with a new producer, since the old one was fenced; returns whether the transaction was committed after
+        """Continue with a new producer after the old one was fenced; return whether the transaction was committed after
         all. Raises Fenced if another process has taken over.
 
-        Who was fenced before the transaction could time out was fenced by another process, which may not have claimed
-        the offsets yet. To open a producer at once would fence that one in turn.
+        A producer fenced before its transaction could time out was fenced by another process, which may not have
+        claimed the offsets yet. Opening a producer at once would fence that process in turn.
         """
         before, after = self._last, {**self._last, **self._own(tried)}
         ended = time.monotonic() + (0 if timed_out else TAKEOVER_S)
@@ -176,7 +176,7 @@ class Owner:
         return committed == after != before
 
     def _committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """The committed offsets; of their notes only who owns them."""
+        """Return the committed offsets; their metadata is reduced to the owner."""
         return _owned(committed_offsets(self._client, self.query, partitions))
 
     def _own(self, offsets: Offsets) -> dict[TopicPartition, CommittedOffset]:
@@ -195,7 +195,7 @@ def is_starting(note: str) -> bool:
 
 
 def of_task(note: str) -> str:
-    """The part of a note that a task has added, or ""."""
+    """Return the part of the metadata that a task has added, or ""."""
     _, _, added = note.rpartition(" ")
     return added if added.startswith("{") else ""
 

@@ -1,4 +1,4 @@
-"""Publish single records, such as statuses, dead letters and redriven letters: a transaction is encoded as columns."""
+"""Publish single records, such as statuses, dead letters and redriven events, in transactions encoded as columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOK_AGAIN_S = 0.05  # for a topic that was just made
 
 
 class TransactionalProducer:
-    """The only producer of its name. To open it ends what older ones have begun, and none of them commits again.
+    """The only producer of its name. Opening it aborts the transactions of older producers, which cannot commit again.
 
     `name` is its transactional id, and the group whose offsets it commits.
     """
@@ -42,8 +42,8 @@ class TransactionalProducer:
     ) -> Committed:
         """Commit the records together with the offsets, of which `notes` become the metadata.
 
-        Raises Aborted, after which another try may succeed; Unsettled if another producer of this name was opened, or
-        the transaction timed out; and another JobError. After the last two it cannot be used any more.
+        Raises Aborted, after which a retry may succeed; Unsettled if another producer of this name was opened, or the
+        transaction timed out; or another JobError. After the last two, open a new producer.
         """
         listed = list(records)
         partitions = self._partitions({record.topic for record in listed})
@@ -60,7 +60,7 @@ class TransactionalProducer:
         offsets: Offsets,
         notes: Notes,
     ) -> Committed:
-        """As `publish`, of record batches that are encoded in this format while others are on their way."""
+        """Publish record batches like `publish`, encoding the next ones in this format while others are being sent."""
         options = self._client.options
         form = Format(
             producer=self.newest,
@@ -78,7 +78,7 @@ class TransactionalProducer:
         return committed
 
     def _partitions(self, topics: AbstractSet[str]) -> Mapping[str, int]:
-        """The number of partitions of each topic. Some brokers may not know a topic yet that was just made."""
+        """Return the number of partitions of each topic. A broker may not list a topic yet that was just created."""
         until = time.monotonic() + GONE_S
         while missing := topics - (there := self._client.partitions(topics)).keys():
             if time.monotonic() > until:

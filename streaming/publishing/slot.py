@@ -1,4 +1,4 @@
-"""A slot publishes record batches and the offsets of their events, in one transaction of its own."""
+"""A slot, the transactional producer of a task, publishes record batches and the offsets of their events together."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from streaming.publishing.encode.produce import Destinations
 
 
 class Committed(NamedTuple):
-    """A transaction that readers see now."""
+    """A transaction that readers see."""
 
     producer: ProducerEpoch  # of the next one
     sent_at: float  # epoch s: the brokers had all records
@@ -44,7 +44,7 @@ class Committed(NamedTuple):
 
 
 class _Abort(Exception):
-    """The transaction cannot be committed, but the slot can go on."""
+    """The transaction cannot be committed, but the slot can publish another."""
 
     def __init__(self, reason: str, refused: Mapping[str, str], gone: frozenset[str]) -> None:
         super().__init__(reason)
@@ -71,7 +71,7 @@ class Slot:
         self._client = client
 
     def open(self) -> ProducerEpoch:
-        """Take the slot over: its older producers are fenced, and what they had begun is aborted."""
+        """Take the slot over: fence its older producers and abort their transactions."""
         return self._client.run(self.opened)
 
     async def opened(self) -> ProducerEpoch:
@@ -89,13 +89,13 @@ class Slot:
     ) -> Committed:
         """Commit all record batches together with the offsets. Without either, nothing is sent and nothing changes.
 
-        The next piece is taken from the iterable while the last one is on its way. `destinations` may grow until then,
-        and `notes` until there is none.
-        The records bear the producer, and their sequences begin at 0 in each transaction. `notes` become the metadata
+        The next piece is taken from the iterable while the last one is being sent. `destinations` may grow until then,
+        `notes` until the iterable ends.
+        The records carry the producer, and their sequences begin at 0 in each transaction. `notes` become the metadata
         of the offsets.
 
-        Raises Aborted, after which the slot may try again with the next producer; Unsettled, BrokerUnreachable and
-        any other error mean that the driver must settle all slots: only the committed offsets tell what became of it.
+        Raises Aborted, after which the slot may try again with the next producer; after Unsettled, BrokerUnreachable
+        and any other error the driver must fence all slots: only the committed offsets show how the transaction ended.
         """
         transaction = _Transaction(self._client, self, producer)
         return self._client.run(transaction.run, pieces, destinations, offsets, notes)
@@ -110,7 +110,7 @@ async def asked(client: Client, request: CoordinatorRequest, attempt: Attempt) -
 
 
 class _Transaction:
-    """One transaction of a slot."""
+    """A single transaction of a slot."""
 
     def __init__(self, client: Client, slot: Slot, producer: ProducerEpoch) -> None:
         self._client = client
@@ -249,7 +249,7 @@ class _Transaction:
         return answers
 
     def _destinations(self, destinations: Sequence[TopicPartition]) -> Destinations:
-        """As the encoder takes them. New ones may have come since the last piece."""
+        """Return the destinations for the encoder. They may have grown with the last piece."""
         if self._names is None or len(self._names.partition) != len(destinations):
             number_of = {
                 topic: number for number, topic in enumerate(dict.fromkeys(topic for topic, _ in destinations))
@@ -262,7 +262,7 @@ class _Transaction:
         return self._names
 
     def _reaction_to(self, answer: BrokerError) -> Reaction:
-        """As the table says, but a topic counts as gone only after some time."""
+        """Return the table's reaction, except that a missing topic counts as deleted only after some time."""
         reaction = reaction_to("Produce", answer)
         if reaction is Reaction.GONE:
             since = self._missing_since.setdefault(answer.topic, time.monotonic())
@@ -270,7 +270,7 @@ class _Transaction:
         return reaction
 
     def _final(self, answers: Sequence[BrokerError]) -> Exception:
-        """The error for answers that no other try would change."""
+        """Return the error for answers that no retry would change."""
         worst = max(answers, key=lambda answer: reaction_to("Produce", answer))
         if reaction_to("Produce", worst) <= Reaction.ABORT:
             return _abort("Produce", answers)
@@ -299,7 +299,7 @@ def _producer(response: Any) -> ProducerEpoch:
 
 
 def _abort(request: str, answers: Iterable[BrokerError]) -> _Abort:
-    """For answers after which the slot can go on."""
+    """Abort the transaction after an answer that leaves the slot usable."""
     by_reaction = {
         reaction: [a for a in answers if reaction_to(request, a) is reaction]
         for reaction in (Reaction.REFUSED, Reaction.GONE, Reaction.ABORT)
@@ -314,7 +314,7 @@ def _abort(request: str, answers: Iterable[BrokerError]) -> _Abort:
 def _by_leader(
     partition_of: Mapping[int, TopicPartition], topics: Mapping[str, TopicMetadata]
 ) -> tuple[dict[int, list[int]], dict[TopicPartition, BrokerError]]:
-    """The rows of each node, and what is wrong with those of partitions without a leader."""
+    """Return the rows by node, and the errors of partitions without a leader."""
     by_node: dict[int, list[int]] = {}
     answers = {}
     for row, (name, number) in partition_of.items():
@@ -331,7 +331,7 @@ def _by_leader(
 
 
 def _within(most_bytes: int, rows: Int64, batches: RecordBatches) -> Iterator[Int64]:
-    """The rows, in parts of at most so many bytes, or of one batch."""
+    """Split the rows into parts of at most that many bytes, or of one batch."""
     ends = np.cumsum((batches.end - batches.begin)[rows])
     begin = 0
     while begin < len(rows):

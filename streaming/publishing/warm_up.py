@@ -1,4 +1,4 @@
-"""Run each kernel of this room once, so that all are compiled and cached before the first batch."""
+"""Run each kernel of this package once, so that all are compiled and cached before the first batch."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
              | base timestamp 8 | max timestamp 8 | producer id 8 | epoch 2 | base sequence 4 | records 4 | records
 
 A control batch holds one record, which ends a transaction. A batch of an aborted transaction does not count, and
-neither does one without records or without offsets that are asked for.
+neither does one without records or without requested offsets.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ WRONG_NUMBERS = 4  # its lengths, offsets or number of records contradict each o
 
 
 class FoundBatches(NamedTuple):
-    """The result of one search."""
+    """The result of a search."""
 
     batches: Any  # [B, COLUMNS] int64: those that count
     at: int  # where the search ended in the data
@@ -72,7 +72,7 @@ def _marks_abort(data: Any, at: int, end: int) -> Any:
 
 @inner
 def _whole(data: Any, at: int) -> Any:
-    """Whether the data has all of the batch, or message, that begins there."""
+    """Return whether the data holds the whole batch, or message, that begins there."""
     return (
         at + _BEFORE_LENGTH_COUNTS + _LEAST_LEGACY <= data.shape[0]
         and number(data, at + 8, 4) <= data.shape[0] - at - _BEFORE_LENGTH_COUNTS
@@ -81,10 +81,11 @@ def _whole(data: Any, at: int) -> Any:
 
 @kernel
 def scan(data: Any, at: int, begin: int, epoch: int, end: int, producer: Any, first: Any, over: Any) -> FoundBatches:
-    """The batches from position `at` on that count for offsets begin .. end. `epoch` is the leader epoch before them.
+    """Return the batches from position `at` on that count for offsets begin .. end. `epoch` is the leader epoch before
+    them.
 
-    `producer` and `first` [T] are those of aborted transactions, ascending by first offset. `over` [T] tells which of
-    them have ended, and is updated.
+    `producer` and `first` [T] are those of aborted transactions, ascending by first offset. `over` [T] marks the ended
+    ones, and is updated.
     """
     count, here = 0, at
     while _whole(data, here) and number(data, here + 8, 4) >= _LEAST_LEGACY and data[here + _MAGIC] == _NEWEST:

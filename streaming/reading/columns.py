@@ -14,7 +14,7 @@ from streaming.rows import HEADERS, INPUT
 
 
 def room(most: int) -> Rows:
-    """Room for so many records."""
+    """Return room for that many records."""
     int32, int64 = np.int32, np.int64
     return Rows(
         source=np.empty(most, int32),
@@ -34,7 +34,7 @@ def room(most: int) -> Rows:
 
 
 def columns(rows: Rows, n: int, measured: Iterable[tuple[Bytes, int, int]]) -> pa.RecordBatch:
-    """The first n rows with their bytes; `measured` are the data of rows, and which rows."""
+    """Return the first n rows with their bytes; `measured` has pieces of data, each with its rows."""
     keys, values, headers, names, contents = rows.totals.tolist()
     text = RecordBytes(
         np.empty(keys, np.uint8),
@@ -67,7 +67,7 @@ def _binary(data: Bytes, start: Any, null: Any) -> pa.Array:
 
 
 def _names(data: Bytes, start: Any) -> pa.Array:
-    """Names of headers; bytes that are no UTF-8 are replaced, as Java's clients do."""
+    """Return the names of headers, with bytes that are not UTF-8 replaced, as Java's clients do."""
     names = pa.Array.from_buffers(pa.string(), len(start) - 1, [None, pa.py_buffer(start), pa.py_buffer(data)], 0)
     try:
         names.validate(full=True)

@@ -16,9 +16,9 @@ NO_END = (1 << 63) - 1  # an end offset that no partition reaches
 
 
 class Position(NamedTuple):
-    """The next offset to read, and the leader epoch of the last batch before it; -1 if that is not known.
+    """The next offset to read, and the leader epoch of the last batch before it; -1 if that is unknown.
 
-    By the epoch a leader notices that it has other records before the offset than those that were read.
+    The epoch lets a leader notice that its records before the offset differ from those that were read.
     """
 
     offset: int

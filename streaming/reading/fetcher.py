@@ -41,7 +41,7 @@ _RETRIED = (Reaction.AGAIN, Reaction.LOOK_UP, Reaction.REFRESH, Reaction.GONE)
 
 
 class LogEnd(NamedTuple):
-    """The end of a partition, by the last answer of a broker."""
+    """The end of a partition, according to the last answer of a broker."""
 
     last_stable: int  # offset: no transaction before it is open, and nothing behind it is read
     high_watermark: int  # offset: everything before it is replicated
@@ -56,14 +56,14 @@ class _Trouble:
 
 
 class Fetcher:
-    """Reads committed records from `positions` on, and up to `ends` where those name an offset to stop before.
+    """A reader of committed records from `positions` on, up to `ends` where these name an offset to stop before.
 
-    Make it in the process that uses it, never before a fork. `poll` raises BrokerUnreachable if a partition cannot be
+    Create it in the process that uses it, never before a fork. `poll` raises BrokerUnreachable if a partition cannot be
     read for the client's timeout, Unreadable, TopicMissing, Forbidden, Unauthenticated, OffsetsBeyondEnd or another
-    JobError. After an error, close it; a new one goes on from `positions`.
+    JobError. After an error, close it; a new one continues from `positions`.
 
-    A broker answers the requests of a connection one by one, and a long poll holds it, so the connections are not those
-    of slots. They use the same options.
+    A broker answers the requests of a connection one by one, and a long poll blocks it, so slots have connections of
+    their own, with the same options.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Fetcher:
         limits: FetchLimits = _LIMITS,
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
-        """`sources` has each topic. The client becomes the fetcher's, which closes it."""
+        """`sources` has each topic. The fetcher owns the client, and closes it."""
         self.positions = dict(positions)  # after all records that `poll` returned
         self.log_ends: dict[TopicPartition, LogEnd] = {}
         self.deleted: Counter[TopicPartition] = Counter()  # offsets that the broker deleted before they were read
@@ -104,8 +104,8 @@ class Fetcher:
         positions: Mapping[TopicPartition, Position],
         ends: Mapping[TopicPartition, int] = MappingProxyType({}),
     ) -> None:
-        """Go on with other partitions, positions or ends. Where nothing changes, what was read ahead is kept; where an
-        offset does not change, the leader epoch of its position is."""
+        """Continue with other partitions, positions or ends. Unchanged partitions keep records that were read ahead;
+        an unchanged offset keeps the leader epoch of its position."""
         here = {at: one for at, one in self.positions.items() if at in positions and positions[at].offset == one.offset}
         is_same = here.keys() == positions.keys() == self.positions.keys() and ends == self._ends
         if is_same and self._error is None:
@@ -118,10 +118,10 @@ class Fetcher:
         self._items, self._item, self._error = iter(()), None, None
 
     def poll(self, timeout_s: float) -> Decoded | None:
-        """The next records. None if the next answer has none, or there is none within the time.
+        """Return the next records; None if the next answer has none, or none arrives within the time.
 
-        Where more is waiting on brokers, the next requests are sent before this returns. No request waits on a broker
-        beyond the time, so none is left behind.
+        Where brokers have more, the next requests are sent before this returns. No request waits on a broker beyond
+        the time.
         """
         if self._item is None:
             if self._error is not None:
@@ -144,7 +144,7 @@ class Fetcher:
         return item
 
     def is_behind(self) -> bool:
-        """Whether some broker had more to read when it last answered."""
+        """Return whether some broker had more records when it last answered."""
         return any(
             self._next[at].offset < min(end.last_stable, self._ends.get(at, NO_END))
             for at, end in self.log_ends.items()
@@ -155,7 +155,7 @@ class Fetcher:
         return all(position.offset >= self._ends.get(at, NO_END) for at, position in self.positions.items())
 
     def close(self) -> None:
-        """Close the sessions and connections. Answers on their way are dropped."""
+        """Close the sessions and connections. Answers that have not arrived are dropped."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -323,7 +323,7 @@ class Fetcher:
             self._failed("Fetch", at, BrokerError(at[0], code))
 
     def _failed(self, request: str, at: TopicPartition, answer: BrokerError) -> None:
-        """Note an error that may pass. Raises the error if it does not pass, or has lasted too long."""
+        """Note a transient error. Raises the error if it is not transient, or has lasted too long."""
         reaction = reaction_to(request, answer)
         if reaction not in _RETRIED:
             raise error_of("Fetch", at[0], answer)

@@ -22,9 +22,9 @@ class _Message(LegacyRecordBatch):  # type: ignore[misc]  # kafka-python has no 
 
 
 def upgraded(message: memoryview) -> bytes | None:
-    """The records of a message as a batch of format 2; None if the checksum is wrong.
+    """Return the records of a message as a batch of format 2; None if the checksum is wrong.
 
-    Raises whatever kafka-python and the codecs raise for bytes that they cannot read.
+    Raises the errors of kafka-python and the codecs for bytes that they cannot read.
     """
     read = _Message(message, message[_MAGIC])
     if not read.validate_crc():

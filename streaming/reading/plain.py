@@ -43,7 +43,7 @@ class PlainBatches(NamedTuple):
         return int(self.batches[-1, END]) - int(self.batches[0, BEGIN]) if len(self.batches) else 0
 
     def most_records(self) -> int:
-        """An upper bound, whatever heads claim."""
+        """Return an upper bound of the records, whatever the heads claim."""
         of_bytes = (self.batches[:, END] - self.batches[:, BEGIN]) // LEAST_BYTES
         return int(np.minimum(self.batches[:, RECORDS], of_bytes).sum())
 
@@ -99,7 +99,7 @@ def _upgraded(of: FetchedPartition, message: memoryview, begin: Position, offset
 
 
 def _unpacked(of: FetchedPartition, table: Any, piece_bytes: int) -> Iterator[PlainBatches]:
-    """Batches of which some are compressed. Small ones are put together: each call of a kernel takes microseconds."""
+    """Decompress batches. Small ones are joined, because each call of a kernel takes microseconds."""
     texts: list[bytes | memoryview] = []
     first = size = 0
 
@@ -130,7 +130,7 @@ def _unpacked(of: FetchedPartition, table: Any, piece_bytes: int) -> Iterator[Pl
 def _in_pieces(
     of: FetchedPartition, batch: Any, text: bytes | memoryview, pieces: Iterator[Piece]
 ) -> Iterator[PlainBatches]:
-    """A batch of which `text` is the first piece: the record that a piece cuts off is decoded with the next one."""
+    """Yield a batch in pieces, `text` the first: a record that a piece cuts off is decoded with the next piece."""
     following = position_after(batch[0])
     left, is_last = int(batch[0, RECORDS]), False
     try:

@@ -20,8 +20,8 @@ KEYS, VALUES, HEADERS, NAMES, CONTENTS = range(5)  # of Rows.totals
 
 
 class Rows(NamedTuple):
-    """Room for N records, of which the first have been measured. Where the parts of a record begin counts in the data
-    that it was measured in."""
+    """Room for N records, of which the first have been measured. The parts of a record begin at positions in the data
+    in which it was measured."""
 
     source: Any  # [N] int32
     partition: Any  # [N] int32
@@ -51,7 +51,7 @@ class RecordBytes(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The partition that records are from, and the offsets that are asked for."""
+    """The partition of records, and the requested offsets."""
 
     source: int
     partition: int
@@ -61,7 +61,7 @@ class Limits(NamedTuple):
 
 @kernel
 def measure(data: Any, batches: Any, limits: Limits, rows: Rows, n: int) -> tuple[int, int]:
-    """Measure the records of batches, as rows from n on: the number of rows then, and of the batches measured.
+    """Measure the records of batches, as rows from n on; return the number of rows and of measured batches.
 
     It ends at a batch whose lengths, offsets or number of records contradict each other; none of its records stays.
     """
@@ -75,7 +75,7 @@ def measure(data: Any, batches: Any, limits: Limits, rows: Rows, n: int) -> tupl
 
 @inner
 def _measure_batch(data: Any, batches: Any, b: int, limits: Limits, rows: Rows, n: int) -> int:
-    """The number of rows with those of a batch; -1 if it is wrong."""
+    """Return the number of rows including those of a batch; -1 if the batch is wrong."""
     offsets, timestamps = rows.offset, rows.timestamp
     key_at, key_start, key_null = rows.key_at, rows.key_start, rows.key_null
     value_at, value_start, value_null = rows.value_at, rows.value_start, rows.value_null

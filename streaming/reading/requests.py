@@ -1,4 +1,4 @@
-"""The requests of a fetcher, by kafka-python's schemas."""
+"""Build the requests of a fetcher with kafka-python's schemas."""
 
 from __future__ import annotations
 

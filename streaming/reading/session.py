@@ -1,4 +1,4 @@
-"""A fetch session: a broker remembers which partitions are fetched from where, and a request names only changes.
+"""A fetch session: a broker stores the partitions and positions of a fetcher, and a request names only changes.
 
 id 0, epoch 0      the broker may open a session; its answer has the id, or 0 if it opens none
 id,   epoch 1 ...  changes since the last request; the answer leaves out partitions with nothing new
@@ -34,7 +34,7 @@ class FetchSession:
         self._epoch = 0
 
     def request(self, wanted: Mapping[TopicPartition, Position], limits: FetchLimits, rack: str) -> Any:
-        """The next Fetch request, for all wanted partitions in their order."""
+        """Return the next Fetch request, for all wanted partitions in their order."""
         known = self.positions if self._epoch else {}
         changed = {at: position for at, position in wanted.items() if known.get(at) != position}
         forgotten = [at for at in known if at not in wanted]
@@ -46,7 +46,7 @@ class FetchSession:
         return fetch((self.id, _CLOSED), {}, (), FetchLimits(max_wait_ms=0), "") if self.id else None
 
     def answered(self, response: Any) -> None:
-        """Take the id of a response without an error."""
+        """Note the id of a response without an error."""
         self.id = response.session_id
         self._epoch = (self._epoch % _LAST_EPOCH) + 1 if self.id else 0
 

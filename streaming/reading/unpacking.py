@@ -20,7 +20,7 @@ _SNAPPY_RATIO = 22  # an element of 3 bytes copies 64
 
 
 def unpacked(codec: int, data: memoryview, size: int) -> Iterator[Piece]:
-    """The records, in pieces of at most `size` bytes, except that a block of snappy is one piece. Raises ERRORS."""
+    """Yield the records in pieces of at most `size` bytes; a block of snappy is a piece. Raises ERRORS."""
     if codec not in _CODECS:
         raise ValueError(f"codec {codec} is unknown")
     return _CODECS[codec](data, size)
@@ -44,7 +44,7 @@ def _gzip(data: memoryview, size: int) -> Iterator[Piece]:
 
 
 def _snappy(data: memoryview, size: int) -> Iterator[Piece]:
-    """Java's clients write a frame of blocks, librdkafka writes one block."""
+    """Decompress snappy: Java's clients write a frame of blocks, librdkafka writes a single block."""
     if bytes(data[: len(_XERIAL)]) != _XERIAL:
         yield _snappy_block(data), True
         return
@@ -90,7 +90,7 @@ def _lz4(data: memoryview, size: int) -> Iterator[Piece]:
 
 
 def _zstd(data: memoryview, size: int) -> Iterator[Piece]:
-    """Clients need not say how much a frame holds."""
+    """Decompress zstd; a frame need not state its size."""
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
         while True:
             piece = stream.read(size)

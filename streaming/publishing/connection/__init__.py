@@ -1,6 +1,6 @@
-"""Connections: a process asks brokers for what a transaction needs, and knows what their answers mean.
+"""Connections: send the requests of a transaction to brokers, and interpret the answers.
 
-For: leaders, coordinators and requests over kafka-python's connections, which are no part of its public interface, so
-they are used here only. May enter: librdkafka's options, requests and answers. Must not know: record batches, slots,
-and what is published.
+For: leaders, coordinators and requests over kafka-python's connections. These are not part of its public interface, so
+only this package uses them. May enter: librdkafka's options, requests and answers. Must not know: record batches,
+slots, the content of records.
 """

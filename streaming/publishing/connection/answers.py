@@ -41,7 +41,7 @@ class BrokerError(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Kafka's own: CONCURRENT_TRANSACTIONS, ..."""
+        """Kafka's name of the error, such as CONCURRENT_TRANSACTIONS."""
         known = errors.kafka_errors.get(self.code)
         return f"ERROR_{self.code}" if known is None else str(known.message)
 
@@ -133,7 +133,7 @@ _OF_REQUEST: dict[str, dict[int, Reaction]] = {
 
 
 def reaction_to(request: str, answer: BrokerError) -> Reaction:
-    """The reaction to this answer to a request of that name."""
+    """Return the reaction to this answer to a request of that name."""
     reaction = _OF_REQUEST.get(request, {}).get(answer.code)
     return reaction if reaction is not None else _REACTIONS.get(answer.code, Reaction.FAILED)
 

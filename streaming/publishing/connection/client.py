@@ -1,7 +1,7 @@
-"""The connections of a process: one to each broker that it needs, with what brokers said of leaders and coordinators.
+"""Hold the connections of a process, one for each broker that it needs, and cache leaders and coordinators.
 
-It is the only module that knows kafka-python's connections, which run as coroutines on a loop of their own. A slot
-gives `run` such a coroutine, and the loop runs until that is done: there is no thread.
+Only this module uses kafka-python's connections. They run as coroutines on an event loop of their own. A slot passes
+a coroutine to `run`, and the loop runs until the coroutine ends: there is no thread.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ _NOT_KNOWN = (
 
 
 class ConnectionLost(Exception):
-    """No answer: the connection could not be opened, was lost, or its broker was silent."""
+    """The connection could not be opened, was lost, or its broker did not answer in time."""
 
 
 @dataclass
 class Attempt:
-    """All tries at one thing: until when, and how often each error came between them."""
+    """The deadline of an operation with its retries, and how often each error occurred."""
 
     until: float  # monotonic s
     errors: Counter[str] = field(default_factory=Counter)  # "Produce NOT_LEADER_FOR_PARTITION" -> how many requests
@@ -93,8 +93,9 @@ class TopicMetadata(NamedTuple):
 
 
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python has no types
-    """Connections that read what a broker said before it closed them: it tells a client whose password is wrong, and
-    closes at once. An answer that cannot be read closes a connection, and does not leave it silent."""
+    """Read what a broker sent before it closed a connection: it reports a wrong password and closes at once.
+
+    An answer that cannot be read closes the connection; otherwise requests on it would wait forever."""
 
     connecting = 0  # connections in the making
 
@@ -124,13 +125,13 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ha
 
 
 class _Loop(NetworkSelector):  # type: ignore[misc]  # kafka-python has no types
-    """A loop that only its own thread uses: nobody has to wake it up, which kafka-python does for each coroutine."""
+    """An event loop that only its own thread uses, so that no coroutine has to wake it, as kafka-python does."""
 
     def wakeup(self) -> None: ...
 
 
 class _LargeFrame(KafkaBytes):  # type: ignore[misc]  # kafka-python has no types
-    """An answer that is decoded where it is; kafka-python copies all of it twice before."""
+    """A large answer, decoded in place; kafka-python would copy it twice first."""
 
     _idx: int  # where it is read or written next
 
@@ -143,9 +144,9 @@ class _LargeFrame(KafkaBytes):  # type: ignore[misc]  # kafka-python has no type
 
 
 def _received(transport: Any) -> tuple[bytes, Exception | None]:
-    """Read what a socket has; the bytes of a large answer go straight into its frame, and are not returned.
+    """Read from a socket; the bytes of a large answer go straight into its frame, and are not returned.
 
-    kafka-python takes 4 kB at a time and copies it three times, which is most of the cost of a large answer.
+    kafka-python reads 4 kB at a time and copies it three times, most of the cost of a large answer.
     """
     pieces: list[bytes] = []
     size = 0
@@ -191,7 +192,7 @@ async def _written(transport: Any) -> None:
 
 
 def _put_into_answer(transport: Any) -> bool:
-    """Read from the socket into a large answer that has begun, up to its last byte: with that kafka-python decodes it.
+    """Read from the socket into a large answer that has begun, up to its last byte, on which kafka-python decodes it.
 
     Returns whether the socket is still open.
     """
@@ -210,8 +211,9 @@ def _put_into_answer(transport: Any) -> bool:
 
 
 class Client:
-    """Make it in the process that uses it, never before a fork; close it there. One is enough for all slots of a
-    process, one after the other.
+    """The client of a process, for all its slots, one after the other.
+
+    Create and close it in the process that uses it, never before a fork.
 
     All methods raise BrokerUnreachable, Unauthenticated, Forbidden, or another JobError.
     """
@@ -243,7 +245,7 @@ class Client:
         return result
 
     def close(self) -> None:
-        """Close all connections. One in the making is closed once it is made, or its socket would be left open."""
+        """Close all connections. One that is being opened is closed once it is open, or its socket would leak."""
         if self._manager.closed:
             return
         self._manager.close()
@@ -251,15 +253,15 @@ class Client:
         self._net.close()
 
     def partitions(self, topics: Iterable[str], least: Mapping[str, int] = MappingProxyType({})) -> dict[str, int]:
-        """The number of partitions of each; missing topics, and those that the user may not see, are left out.
+        """Return the number of partitions of each topic, without topics that are missing or that the user may not see.
 
-        What brokers said is kept for metadata.max.age.ms, except that a topic is missing, or has fewer partitions than
+        Metadata is cached for metadata.max.age.ms, but never that a topic is missing or has fewer partitions than
         `least` says.
         """
         return self.run(self._partitions, list(topics), least)
 
     def transaction_version(self) -> int:
-        """Of the cluster: 2 where brokers add partitions to a transaction when these are written to, else 1."""
+        """Return the version of the cluster's transactions: 2 where a write adds its partition to the transaction."""
         return self.run(self.transactions)
 
     def forget(self, topics: Iterable[str]) -> None:
@@ -273,7 +275,7 @@ class Client:
         return Attempt(time.monotonic() + self.timeout_s)
 
     def start(self, work: Callable[..., Coroutine[Any, Any, _Result]], *arguments: Any) -> Any:
-        """Start a coroutine beside the present one; awaiting what comes back gives its result."""
+        """Start a coroutine concurrently; awaiting the returned future gives its result."""
         return self._net.call_soon_with_future(work, *arguments)
 
     async def written(self) -> None:
@@ -289,7 +291,7 @@ class Client:
             await self._manager.wait_for(event, max(0.0, 1000 * (until - time.monotonic())))
 
     def disconnect(self, node: int) -> None:
-        """Close the connection to a broker at once. Answers on their way count as lost."""
+        """Close the connection to a broker at once. Answers that have not arrived count as lost."""
         if (connection := self._manager._conns.get(node)) is not None:
             connection.close(errors.KafkaConnectionError("closed here"))
 
@@ -501,7 +503,7 @@ class Client:
 
 
 def _missing(metadata: Any, topics: Sequence[str]) -> str | None:
-    """What a response does not tell, though it was asked for."""
+    """Name something that was requested and that the response lacks; None if it is complete."""
     if not metadata.brokers:
         return "brokers"
     if metadata.topics is None:

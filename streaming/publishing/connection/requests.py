@@ -1,6 +1,6 @@
-"""The requests of a transaction, and where their responses hold answers.
+"""Build the requests of a transaction, and find the answers in the responses.
 
-A response that does not tell what was asked is none: the request is sent again.
+A response that lacks a requested answer counts as no response: the request is sent again.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def produce(version: int, body: Any) -> EncodedProduce:
 
 
 def produce_answers(response: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, BrokerError]:
-    """Of those of the partitions with an error."""
+    """Return the errors of partitions, by partition."""
     return _of_partitions(
         partitions,
         (
@@ -78,8 +78,8 @@ def produce_answers(response: Any, partitions: Iterable[TopicPartition]) -> dict
 
 
 def init_producer_id(slot: str, timeout_ms: int, producer: ProducerEpoch | None = None) -> CoordinatorRequest:
-    """Get a producer id and epoch, and end what others of that name have begun. With `producer`, only if that is the
-    newest: it gets the next epoch."""
+    """Get a producer id and epoch, which aborts open transactions of other producers of that name. With `producer`,
+    only if that is the newest: it gets the next epoch."""
     current = producer or ProducerEpoch(-1, -1)
     return CoordinatorRequest(
         "InitProducerId",
@@ -98,7 +98,7 @@ def init_producer_id(slot: str, timeout_ms: int, producer: ProducerEpoch | None 
 
 
 def add_partitions(slot: str, producer: ProducerEpoch, partitions: Iterable[TopicPartition]) -> CoordinatorRequest:
-    """Of version 1: the transaction will write to these."""
+    """Announce the partitions that the transaction will write to (version 1 of transactions)."""
     asked = list(partitions)
     return CoordinatorRequest(
         "AddPartitionsToTxn",
@@ -126,7 +126,7 @@ def add_partitions(slot: str, producer: ProducerEpoch, partitions: Iterable[Topi
 
 
 def add_group(slot: str, producer: ProducerEpoch, group: str) -> CoordinatorRequest:
-    """Of version 1: the transaction will commit offsets of this group."""
+    """Announce the group whose offsets the transaction will commit (version 1 of transactions)."""
     return CoordinatorRequest(
         "AddOffsetsToTxn",
         CoordinatorType.TRANSACTION,
@@ -214,7 +214,7 @@ def end(version: int, slot: str, producer: ProducerEpoch, *, commit: bool) -> Co
 
 
 def fetch_offsets(group: str, partitions: Sequence[TopicPartition], *, stable: bool = True) -> CoordinatorRequest:
-    """The committed offsets; if they are to be stable, once no transaction that could change them is open."""
+    """Request the committed offsets; `stable` ones wait until no open transaction can change them."""
     group_class = OffsetFetchRequest.OffsetFetchRequestGroup
 
     def answers(response: Any) -> Iterable[BrokerError]:
@@ -259,7 +259,7 @@ def fetch_offsets(group: str, partitions: Sequence[TopicPartition], *, stable: b
 
 
 def fetched_offsets(response: Any, group: str) -> dict[TopicPartition, CommittedOffset]:
-    """The offset of each partition that has one, of a response without errors."""
+    """Return the offset of each partition that has one, from a response without errors."""
     return {
         (topic.name, partition.partition_index): CommittedOffset(
             partition.committed_offset,
@@ -277,13 +277,13 @@ def _of_group(response: Any, group: str) -> list[Any]:
 
 
 def _single(response: Any) -> Iterable[BrokerError]:
-    """Of a response with one answer."""
+    """Yield the error of a response with a single answer."""
     if response.error_code:
         yield BrokerError("", response.error_code)
 
 
 def _producer(response: Any) -> Iterable[BrokerError]:
-    """Of a response with a producer."""
+    """Yield the errors of a response that assigns a producer."""
     yield from _single(response)
     if not response.error_code and (response.producer_id < 0 or response.producer_epoch < 0):
         yield BrokerError("", NO_ANSWER, "the answer has no producer")
@@ -292,8 +292,8 @@ def _producer(response: Any) -> Iterable[BrokerError]:
 def _of_partitions(
     asked: Iterable[TopicPartition], told: Iterable[tuple[TopicPartition, int, str | None]]
 ) -> dict[TopicPartition, BrokerError]:
-    """The errors of the partitions that were asked for. One that was not told counts as without an answer: to take it
-    for a success would lose its records or offsets."""
+    """Return the errors of the requested partitions. A partition that the response lacks counts as unanswered: taking
+    it for a success would lose its records or offsets."""
     codes: dict[TopicPartition, tuple[int, str | None]] = {}
     for at, code, message in told:
         if code or at not in codes:

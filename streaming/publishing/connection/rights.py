@@ -1,4 +1,4 @@
-"""Ask whether a transactional id may be used, without using it."""
+"""Find out whether the user may use a transactional id, without using it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _OF_GROUP: int = errors.GroupAuthorizationFailedError.errno
 
 
 def refused(client: Client, transactional_id: str, group: str) -> Forbidden | None:
-    """The error that a transaction of this name would end in if the user lacks the right to write on the id; else None.
+    """Return the error of a transaction of this name if the user lacks the permission to write on the id; else None.
 
-    It asks to add the group to a transaction of a producer that does not exist. The broker checks the right on the id,
-    then that on the group, and refuses the producer: nothing changes, and nobody is fenced. Raises JobError.
+    The request adds the group to a transaction of a producer that does not exist. The broker checks the permission on
+    the id, then the one on the group, and rejects the producer: nothing changes, and no producer is fenced. Raises
+    JobError.
     """
     request = requests.add_group(transactional_id, _NOBODY, group)
     try:

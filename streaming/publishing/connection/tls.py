@@ -68,7 +68,7 @@ def _load_certificate(made: ssl.SSLContext, options: Mapping[str, str]) -> None:
 
 @contextmanager
 def _file(options: Mapping[str, str], name: str) -> Iterator[str | None]:
-    """The path of the file, or of one that has the PEM for a moment: Python reads these from files only."""
+    """Return the path of the file, or of a temporary file with the PEM: Python reads certificates from files only."""
     text = options.get(f"{name}.pem")
     if not text:
         yield options.get(f"{name}.location")

@@ -32,7 +32,7 @@ _USED_FOR = 0.8  # of its lifetime
 
 
 class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
-    """A token of the endpoint, asked for when a connection needs one, and used until it has nearly expired."""
+    """A token of the endpoint, requested when a connection needs one, and used until shortly before it expires."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The columns of events as kernels take them, straight from Arrow's buffers."""
+"""Take the columns of events from Arrow's buffers, as kernels need them, without a copy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Bools = NDArray[np.bool_]
 
 
 class EventColumns(NamedTuple):
-    """N events with H headers. What is null may still own bytes or headers, which do not count."""
+    """N events with H headers. A null may still own bytes or headers, which do not count."""
 
     partition: Any  # [N] int32
     offset: Any  # [N] int64
@@ -37,7 +37,7 @@ class EventColumns(NamedTuple):
 
 
 def event_columns(rows: pa.RecordBatch) -> EventColumns:
-    """The columns of rows that have those of `streaming.rows.INPUT`. Bytes are not copied."""
+    """Return the columns of rows that have the columns of `streaming.rows.INPUT`. Bytes are not copied."""
     headers = rows["headers"]
     names, contents = headers.values.field(0), headers.values.field(1)
     return EventColumns(
@@ -87,7 +87,7 @@ def _buffer(buffer: pa.Buffer | None, kind: Any) -> NDArray[Any]:
 def offsets_behind(
     partition: NDArray[Any], offset: NDArray[Any], topics: Iterable[tuple[str, int, int]]
 ) -> dict[TopicPartition, int]:
-    """The offset behind the last record of each partition. Of the two columns begin .. end are of a topic."""
+    """Return the offset after the last record of each partition. In both columns begin .. end belong to a topic."""
     behind: dict[TopicPartition, int] = {}
     for topic, begin, end in topics:
         partitions, offsets = partition[begin:end], offset[begin:end]
@@ -96,7 +96,7 @@ def offsets_behind(
 
 
 def numbers(array: NDArray[Any]) -> Int64:
-    """The numbers as kernels of this room take them: int64, and read-only, since numba compiles for others again."""
+    """Return the numbers as int64 and read-only; for other types numba would compile the kernels again."""
     return _frozen(np.ascontiguousarray(array, np.int64).view())
 
 

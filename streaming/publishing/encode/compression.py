@@ -25,7 +25,7 @@ def _gzip(data: Bytes) -> Packed:
 
 
 def _lz4(data: Bytes) -> Packed:
-    """Arrow links blocks, which Kafka's format forbids."""
+    """Compress without linked blocks, which Arrow writes and Kafka's format forbids."""
     packed: bytes = lz4.frame.compress(data.data, block_linked=False)
     return packed
 

@@ -61,7 +61,7 @@ BEYOND = _beyond()
 
 
 def has_instruction() -> bool:
-    """Whether kernels may use SSE4.2: the processor has it, and numba was not told to compile for another one."""
+    """Return whether kernels may use SSE4.2: the processor has it, and numba compiles for this processor."""
     settings: Any = numba.config
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False

@@ -1,11 +1,11 @@
-"""Group matches to deliveries: an event for a subscriber, with the ids of all its subscriptions that matched.
+"""Group matches into deliveries: an event for a subscriber, with the ids of all subscriptions of hers that matched.
 
     matches                       deliveries
     event 1, subscriber 4, "b"    event 0, subscriber 7, ["c"]
     event 0, subscriber 7, "c"    event 1, subscriber 4, ["a","b"]
     event 1, subscriber 4, "a"
 
-Cost: linear in the matches, beside sorting the ids of a delivery.
+Cost: linear in the matches, plus sorting the ids of each delivery.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FEW = 12  # ids are sorted by insertion
 
 
 class DeliveryColumns(NamedTuple):
-    """D deliveries, ascending by event, within one in the order in which their subscribers come first."""
+    """D deliveries, ascending by event; those of an event in the order in which their subscribers first appear."""
 
     event: Any  # [D] int64
     subscriber: Any  # [D] int64
@@ -33,8 +33,8 @@ class DeliveryColumns(NamedTuple):
 
 
 def group(event: Int64 | Int32, subscriber: Int64, ids: Texts, n_events: int) -> DeliveryColumns:
-    """The deliveries of M matches in any order: the row of the event, the subscriber's number and the subscription's id
-    of each."""
+    """Return the deliveries of M matches in any order. A match is an event's row, a subscriber's number and a
+    subscription's id."""
     event, subscriber = numbers(event), numbers(subscriber)
     order = _by_number(event, n_events)
     delivery, first = _deliver(event, subscriber, order)
@@ -76,10 +76,10 @@ def _cell_of(subscriber: int, mask: int) -> int:
 
 @kernel
 def _deliver(event: Any, subscriber: Any, order: Any) -> tuple[Any, Any]:
-    """[M] the delivery of each match in order, and [D] the first match of each delivery.
+    """Return [M] the delivery of each match in order, and [D] the first match of each delivery.
 
-    The table of an event's subscribers holds deliveries. One before the event's first is of an earlier event, so the
-    cell is free.
+    The table of an event's subscribers holds deliveries. A cell whose delivery precedes the event's first one belongs
+    to an earlier event, and is free.
     """
     m = order.shape[0]
     longest = 1
@@ -128,7 +128,7 @@ def _listed(order: Any, delivery: Any, n: int) -> tuple[Any, Any]:
 
 @inner
 def _common(listed: Any, begin: int, end: int, text: Any, start: Any) -> Any:
-    """How many bytes all these texts begin with alike."""
+    """Return the length of the longest common prefix of these strings, in bytes."""
     first = start[listed[begin]]
     common = start[listed[begin] + 1] - first
     for i in range(begin + 1, end):
@@ -143,7 +143,7 @@ def _common(listed: Any, begin: int, end: int, text: Any, start: Any) -> Any:
 
 @inlined
 def _key(text: Any, begin: int, end: int) -> Any:
-    """The next eight bytes as a number that compares as they do; zeros behind the end."""
+    """Return the next eight bytes as a number that compares as they do, with zeros after the end."""
     key = np.uint64(0)
     for i in range(8):
         key = key << np.uint64(8)
@@ -225,7 +225,7 @@ def _merge(
 
 @inlined
 def _escaped(byte: int) -> int:
-    """How many bytes more than one a byte takes in a JSON text."""
+    """Return how many bytes more than one a byte takes in a JSON string."""
     if byte == 34 or byte == 92 or (8 <= byte <= 13 and byte != 11):
         return 1  # \" \\ \b \t \n \f \r
     return 5 if byte < 32 else 0  # \u001f

@@ -1,7 +1,7 @@
-"""The headers that all deliveries of an event have, as bytes of a record, made once for each event.
+"""Encode the headers that all deliveries of an event share, once per event, as bytes of a record.
 
 They are those of `streaming.documents.records.event_headers`: the event's own, the CloudEvents attributes it lacks, and
-the match. Those that are alike for all events are made beforehand, as pieces:
+the match. Parts that are equal for all events are encoded beforehand, as pieces:
 
     ce_specversion 1.0 | ce_id ... | ce_source kafka:topic | ce_type sluice.event | ce_time ... | ce_matchversion 7
     whole                name only   whole                   whole                  name only     whole, one or two
@@ -46,7 +46,7 @@ class EventHeaders(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """What the made headers of all events share."""
+    """The parts that the added headers of all events share."""
 
     data: Any  # uint8: piece p is data[start[p] : start[p + 1]]
     start: Any  # [7] int64
@@ -65,8 +65,8 @@ def event_headers(
     replay: str | None = None,
     false_positives: float = 0.0,
 ) -> EventHeaders:
-    """The headers of the events that `deliveries_of` names, ascending, as often as it likes. The others are as in
-    `records.event_headers`."""
+    """Return the headers of the events that `deliveries_of` names, ascending, with repetitions. The other arguments are
+    those of `records.event_headers`."""
     pieces = _pieces(topic, version, replay, false_positives)
     return EventHeaders(*_write(events, numbers(deliveries_of), pieces))
 
@@ -79,7 +79,7 @@ def headers_by_topic(
     replay: str | None = None,
     false_positives: float = 0.0,
 ) -> EventHeaders:
-    """`event_headers` of events of several topics: those in begin .. end are of the first, and so on."""
+    """Return the `event_headers` of events of several topics, each with its range begin .. end of events."""
     if len(topics) == 1:
         return event_headers(events, deliveries_of, topics[0][0], version, replay, false_positives)
     n, size = len(events.offset), 0
@@ -157,7 +157,7 @@ def _put_text(out: Any, at: int, text: Any, begin: int, end: int) -> int:
 
 @inlined
 def _letters(text: Any, begin: int, end: int) -> int:
-    """How many code points a text has: the bytes that begin one."""
+    """Return the number of code points of a string: the bytes that begin one."""
     n = 0
     for i in range(begin, end):
         n += (text[i] & 0xC0) != 0x80
@@ -166,7 +166,7 @@ def _letters(text: Any, begin: int, end: int) -> int:
 
 @inlined
 def _put_id(out: Any, at: int, topic: Any, partition: int, offset: int) -> tuple[int, int]:
-    """`topic-partition-offset`, with its length before it. Returns also that length."""
+    """Write `topic-partition-offset` with its length before it; return the position after it and that length."""
     n_partition, n_offset = digits_of(partition), digits_of(offset)
     length = topic.shape[0] + 1 + n_partition + 1 + n_offset
     at = copy(out, put_varint(out, at, length), topic, 0, topic.shape[0])
@@ -178,7 +178,7 @@ def _put_id(out: Any, at: int, topic: Any, partition: int, offset: int) -> tuple
 
 @inner
 def _put_second(out: Any, at: int, second: int) -> int:
-    """A second of the years 1 to 9999: 2026-01-31T23:59:59.
+    """Write a second of the years 1 to 9999, such as 2026-01-31T23:59:59.
 
     Days become a date by H. Hinnant's algorithm `civil_from_days`, whose years begin in March.
     """

@@ -1,4 +1,4 @@
-"""Number texts, such as the names of subscribers, for as long as a process lives."""
+"""Number strings, such as the names of subscribers, for as long as a process lives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streaming.publishing.contract import Bytes
 
 
 class Interner:
-    """Each text that was ever seen has a number, from 0 without gaps. Numbers and names stay as they are."""
+    """Each string that was ever seen has a number, from 0 without gaps. Numbers never change."""
 
     def __init__(self) -> None:
         self._n = 0
@@ -54,8 +54,8 @@ class Interner:
 def _number(
     done: int, text: Bytes, start: Int64, names: Bytes, name_start: Int64, slots: Int32, n: int, numbers: Int64
 ) -> tuple[int, int]:
-    """Number the texts from `done` on; stops before a new one for which the table has no room. Returns how many are
-    done, and the number of names."""
+    """Number the strings from `done` on, up to a new one for which the table has no room. Return how many are done, and
+    the number of names."""
     while done < start.shape[0] - 1:
         begin, end = start[done], start[done + 1]
         slot = slot_of(names, name_start, slots, text, begin, end)

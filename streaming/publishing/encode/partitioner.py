@@ -1,4 +1,4 @@
-"""The partition of a key as librdkafka's default partitioner chooses it (`consistent_random`): the CRC-32 of the key
+"""Choose the partition of a key like librdkafka's default partitioner (`consistent_random`): the CRC-32 of the key
 modulo the partitions; without a key, or with an empty one, a random partition."""
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The body of a Produce request of version 11 or 12, which are alike: compact arrays, and tagged fields, of which there
-are none.
+"""Write the body of a Produce request of version 11 or 12, which share a format: compact arrays, no tagged fields.
 
     transactional id | acks 2 | timeout 4 | topics | 0
     topic:      name | partitions | 0
@@ -40,7 +39,7 @@ class Destinations(NamedTuple):
 def body(
     transactional_id: str, timeout_ms: int, batches: RecordBatches, rows: Int64, destinations: Destinations
 ) -> Bytes:
-    """The request that sends these batches, at most one of each destination."""
+    """Return the request that sends these batches, at most one per destination."""
     topic = destinations.topic[batches.destination[rows]]
     order = numbers(rows)[np.argsort(topic, kind="stable")]
     out: Bytes = _write(np.frombuffer(transactional_id.encode(), np.uint8), timeout_ms, batches, order, destinations)

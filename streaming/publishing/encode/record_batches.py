@@ -1,4 +1,4 @@
-"""Encode deliveries as record batches of Kafka's format v2, without an object for each.
+"""Encode deliveries as record batches of Kafka's format v2, without an object per delivery.
 
     batch    base offset 8 | length 4 | leader epoch 4 | magic 1 | CRC 4 | attributes 2 | last offset delta 4
              | base timestamp 8 | max timestamp 8 | producer id 8 | epoch 2 | base sequence 4 | records 4
@@ -63,7 +63,7 @@ def subscribers_keys(names: Texts, deliveries: DeliveryColumns) -> Keys:
 
 
 class Column(NamedTuple):
-    """The keys, values or headers of N single records, one behind the other."""
+    """The keys, values or headers of N single records, concatenated."""
 
     text: Any  # uint8
     length: Any  # [N] int64; -1 if it is null
@@ -71,7 +71,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Format:
-    """What all batches of a transaction share."""
+    """The parts that all batches of a transaction share."""
 
     producer: ProducerEpoch
     sequence: Int64  # [destinations]: that of the next record; encoding moves it on
@@ -109,7 +109,7 @@ def encode(
 
 
 def in_pieces(chosen: Int64, size: Int64) -> list[Int64]:
-    """The chosen deliveries in runs of some megabytes: one event can have a million. `size` [D] are their `sizes`."""
+    """Split the chosen deliveries into runs of some megabytes: an event can have a million. `size` is [D]."""
     piece = np.cumsum(size[chosen]) // PIECE_BYTES
     return np.split(chosen, np.flatnonzero(np.diff(piece)) + 1) if len(chosen) else []
 
@@ -135,7 +135,7 @@ def of_records(of: Sequence[Record], destination: Sequence[int], form: Format) -
 
 
 def of_records_in_pieces(of: Iterable[tuple[Record, int]], form: Format) -> Iterator[RecordBatches]:
-    """`of_records` of records with their destinations, some megabytes at a time: a single one may have ten."""
+    """Yield `of_records` of records with their destinations, some megabytes at a time: a single record may have ten."""
     some: list[Record] = []
     to: list[int] = []
     size = 0

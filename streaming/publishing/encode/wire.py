@@ -1,9 +1,9 @@
-"""Numbers and bytes as Kafka writes them: varints, unsigned varints, big-endian numbers, copies of bytes.
+"""Write numbers and bytes as Kafka does: varints, unsigned varints, big-endian numbers, copies of bytes.
 
 Each `put_...` writes at a position of a byte array and returns the position after it. Numbers are below 2^62.
 
-Copies compile to single instructions that check no bounds. Where numba checks bounds, or does not compile at all, they
-are plain Python.
+Copies compile to single instructions without bounds checks. Where numba checks bounds, or does not compile, they are
+plain Python.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _copy_bytes: Any = intrinsic(_memcpy)
 
 
 def _copy_compiled(to: Any, at: int, source: Any, begin: int, end: int) -> int:
-    """Copy source[begin:end], one byte an element."""
+    """Copy source[begin:end], byte by byte."""
     _copy_bytes(to, at, source, begin, end - begin)
     return at + (end - begin)
 
@@ -53,7 +53,7 @@ copy = inlined(_copy_checked if CHECKED else _copy_compiled)
 
 @inlined
 def put_number(out: Any, at: int, width: int, number: int) -> int:
-    """A signed number of `width` bytes, big-endian."""
+    """Write a signed big-endian number of `width` bytes."""
     for i in range(width):
         out[at + i] = (number >> (8 * (width - 1 - i))) & 255
     return at + width
@@ -61,7 +61,7 @@ def put_number(out: Any, at: int, width: int, number: int) -> int:
 
 @inlined
 def unsigned_length(number: int) -> int:
-    """How many bytes the unsigned varint of a number takes that is not negative."""
+    """Return the length in bytes of the unsigned varint of a non-negative number."""
     n = 1
     while number >= 128:
         number >>= 7
@@ -71,7 +71,7 @@ def unsigned_length(number: int) -> int:
 
 @inlined
 def put_unsigned(out: Any, at: int, number: int) -> int:
-    """An unsigned varint: 7 bits a byte, the lowest first."""
+    """Write an unsigned varint: 7 bits per byte, the lowest first."""
     while number >= 128:
         out[at] = (number & 127) | 128
         number >>= 7
@@ -82,7 +82,7 @@ def put_unsigned(out: Any, at: int, number: int) -> int:
 
 @inlined
 def zigzag(number: int) -> int:
-    """0, -1, 1, -2 ... become 0, 1, 2, 3 ..."""
+    """Map 0, -1, 1, -2 ... to 0, 1, 2, 3 ..."""
     return (number << 1) ^ (number >> 63)
 
 
@@ -93,13 +93,13 @@ def varint_length(number: int) -> int:
 
 @inlined
 def put_varint(out: Any, at: int, number: int) -> int:
-    """A signed varint: an unsigned one of the number's zigzag."""
+    """Write a signed varint: the unsigned varint of the number's zigzag."""
     return put_unsigned(out, at, zigzag(number))
 
 
 @inlined
 def digits_of(number: int) -> int:
-    """How many decimal digits a number has that is not negative."""
+    """Return the number of decimal digits of a non-negative number."""
     n = 1
     most = 10
     while n < _MOST_DIGITS and number >= most:
@@ -110,7 +110,7 @@ def digits_of(number: int) -> int:
 
 @inlined
 def put_digits(out: Any, at: int, number: int, n: int) -> int:
-    """A number that is not negative in n decimal digits."""
+    """Write a non-negative number in n decimal digits."""
     rest = np.uint64(number)  # divides faster than a number with a sign
     for i in range(n - 1, -1, -1):
         tens = rest // _TEN
