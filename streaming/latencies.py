@@ -96,7 +96,7 @@ class Latencies:
 
 
 def credible(timestamps_ms: Float64, now_s: float) -> NDArray[np.bool_]:
-    """Which timestamps can be the time at which an event was written: within the last year, at most an hour ahead."""
+    """Return which timestamps can be the time of a write: within the last year, at most an hour in the future."""
     late_ms = 1000 * now_s - timestamps_ms
     return (late_ms <= OLDEST_MS) & (late_ms >= -NEWEST_MS)
 

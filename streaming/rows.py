@@ -177,7 +177,7 @@ class CountedSubscribers(NamedTuple):
 
 
 class CommitTimes(NamedTuple):
-    """When a task had matched the events of a transaction, sent its records, and committed it (epoch s)."""
+    """The times at which a task had matched, sent and committed the events of a transaction (epoch s)."""
 
     matched: float
     sent: float

@@ -23,7 +23,7 @@ from streaming.tenants import ANYBODY, OWN, Tenant
 
 
 class ApplyPlan:
-    """With `prune`, ids that begin so and that no line has are withdrawn."""
+    """The plan of an `apply`. With `prune`, ids with this prefix that no line has are unsubscribed."""
 
     def __init__(self, prune: str | None = None, tenant: Tenant = ANYBODY[OWN]) -> None:
         self._tenant = tenant

@@ -81,7 +81,7 @@ class ReplayMatching:
     def of(
         cls, settings: Settings, name: str, subscription: Subscription, document: bytes, partitions: int
     ) -> ReplayMatching:
-        """For a subscription and its document; its topic has so many partitions."""
+        """Prepare the matching of a subscription and its document; its topic has that many partitions."""
         matching = matching_of(settings, subscription.id, document)
         topic = DeliveryRule.of(settings.deliveries).topic(subscription.subscriber)
         return cls(settings, name, subscription.subscriber, [(topic, p) for p in range(partitions)], matching)

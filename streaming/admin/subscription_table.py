@@ -26,7 +26,7 @@ def heading() -> str:
 
 
 def row(subscription: StoredSubscription, now_ms: int, width: int) -> str:
-    """One line, with as much of the pattern as `width` has room for, but at least SHORTEST characters."""
+    """Return a line with as much of the pattern as fits into `width`, at least SHORTEST characters."""
     facts = _columns((subscription.id, subscription.change.subscription.subscriber, state(subscription, now_ms), ""))
     pattern = orjson.dumps(subscription.document["pattern"]).decode()
     return facts + cut(plain(pattern, quoted=False), max(SHORTEST, width - len(facts)))

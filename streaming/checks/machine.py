@@ -185,7 +185,7 @@ def memory(driver_bytes: int | None, source: Path = Path("/proc/meminfo")) -> Fi
 
 
 def read_ahead_kb(devices: Path = Path("/sys/block")) -> dict[str, int]:
-    """How far Linux reads ahead, by block device; empty where it does not say."""
+    """Return Linux's read-ahead in kB by block device; empty where Linux does not list it."""
     files = devices.glob("*/queue/read_ahead_kb")
     return {file.parents[1].name: int(file.read_text()) for file in sorted(files)}
 

@@ -45,7 +45,7 @@ class Deliveries:
     def __init__(
         self, consumer: Consumer, topic: str, only_key: bytes | None, group: str | None, follow: bool, stop: Event
     ) -> None:
-        """With `only_key`, the topic's records of that key; without, all of them."""
+        """Read the topic's records of the key `only_key`, or all records if it is None."""
         self._consumer, self._topic, self._only_key, self._group = consumer, topic, only_key, group
         self._follow, self._stop = follow, stop
         self._assigned: set[int] | None = None  # partitions; None: not yet or no longer known

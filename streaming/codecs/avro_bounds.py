@@ -1,7 +1,7 @@
-"""Refuse an Avro schema by which few bytes make very many values: ten bytes for an array of 2^60 nulls.
+"""Reject an Avro schema by which few bytes decode to very many values: ten bytes for an array of 2^60 nulls.
 
-Of each schema the fewest bytes that a value takes, and how many values that is then made of. Items of an array, values
-of a map and branches of a union count by themselves, since it is the bytes that say how many there are.
+For each schema, compute the fewest bytes of a value and the number of values in it. Items of an array, values of a map
+and branches of a union count separately, because the bytes determine their number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Refuse events that are nested too deeply for recursive functions."""
+"""Reject events that are nested too deeply for recursive functions."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ class FoundSubscribers(NamedTuple):
 
 
 def subscriptions(snapshot: Snapshot, part_of_id: str, subscriber: str, most: int) -> FoundSubscriptions:
-    """At most `most` subscriptions: the one with exactly this id, then those whose id contains it. With a
-    `subscriber`, only those that are hers."""
+    """Return at most `most` subscriptions: the one with exactly this id, then those whose id contains it. With a
+    `subscriber`, only hers are returned."""
     exact = subscription(snapshot, part_of_id)
     found = [exact] if exact is not None and subscriber in ("", exact.subscriber) else []
     looked_at = 0
@@ -71,8 +71,8 @@ def subscription(snapshot: Snapshot, id: str) -> FoundSubscription | None:
 
 
 def subscribers(snapshot: Snapshot, part_of_name: str, most: int) -> FoundSubscribers:
-    """At most `most` subscribers whose name contains a text, the one of exactly this name first, each with the number
-    of its subscriptions."""
+    """Return at most `most` subscribers whose name contains a string, the one of exactly this name first, each with the
+    number of its subscriptions."""
     names = dict.fromkeys([part_of_name] if part_of_name else [])
     has_more = False
     for part, _ in _parts(snapshot):

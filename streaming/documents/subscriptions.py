@@ -136,7 +136,7 @@ def id_of(key: bytes | None, value: bytes | None) -> bytes | None:
 
 
 class Envelope(NamedTuple):
-    """All of a document but its pattern."""
+    """A document without its pattern."""
 
     subscription: Subscription
     paused: bool

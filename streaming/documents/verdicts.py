@@ -34,7 +34,7 @@ class SubscriptionVerdict:
 
     @property
     def subscriber(self) -> str:
-        """Its subscriber."""
+        """The subscriber."""
         return self.change.subscription.subscriber
 
     @property

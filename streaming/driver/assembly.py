@@ -177,7 +177,7 @@ def restored(
 
 
 def begins(names: TopicNames, state: State, topics: Topics) -> dict[SourcePartition, int]:
-    """Where Spark begins to read when the query starts again. Raises JobError."""
+    """Return the offsets at which Spark begins to read when the query starts again. Raises JobError."""
     bounds = _bounds(names, topics)
     return with_a_batch({at: state.positions.get(at, low) for at, (low, _) in bounds.items()}, bounds)
 

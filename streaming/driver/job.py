@@ -68,7 +68,7 @@ FAR_FACTOR = 4  # times as many, or as few, events per batch
 
 @dataclass(frozen=True)
 class JobRun:
-    """One run of a job, from its start to its end, under the lock of its checkpoint."""
+    """A run of a job, from its start to its end, under the lock of its checkpoint."""
 
     settings: Settings
     session: AbstractContextManager[SparkSession]

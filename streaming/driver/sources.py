@@ -49,9 +49,9 @@ def check(client: Mapping[str, str], spark: Mapping[str, str]) -> None:
 
 
 def events_per_batch(most: int, state: State) -> int:
-    """How many events a batch may have: `most`, but less while many subscriptions are matched without an index.
+    """Return how many events a batch may have: `most`, or fewer while many subscriptions are matched without an index.
 
-    A long batch would keep the index from being used once it is there, and changes from coming into force.
+    A long batch would delay the use of a finished index, and changes.
     """
     if not state.lacks_index:
         return most

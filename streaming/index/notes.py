@@ -1,4 +1,4 @@
-"""Payload columns of a segment: the subscriber, the expiry, and the place of each subscription's document."""
+"""Payload columns of a segment: the subscriber, the expiry, and the position of each subscription's document."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Pack objects made of arrays into bytes or a file, and load them read-only without a copy.
 
-`matchers.index.stored` names the classes that there may be: reading makes these and runs nothing.
+`matchers.index.stored` lists the allowed classes: reading creates only these, and runs no code.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ def _ends(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[tuple[
 
 
 def paced(records: Iterable[Any], per_second: float) -> Iterator[Any]:
-    """The same records, no faster than a rate."""
+    """Yield the records, no faster than a rate."""
     began = time.monotonic()
     for n, record in enumerate(records):
         ahead = began + n / per_second - time.monotonic()

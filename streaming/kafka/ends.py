@@ -29,7 +29,7 @@ class TopicEnds:
         self._known_s = -PARTITIONS_EVERY_S  # when they were
 
     def __call__(self) -> Mapping[tuple[str, int], int] | None:
-        """By topic and partition. None if some broker does not tell, or a topic is gone."""
+        """Return the end offsets by topic and partition; None if a broker does not answer, or a topic was deleted."""
         with suppress(KafkaException):
             if time.monotonic() - self._known_s >= PARTITIONS_EVERY_S:
                 self._partitions = [at for topic in self._topics.sources for at in self._partitions_of(topic)]

@@ -108,7 +108,7 @@ class Monitor(Observer):
         self._phase = phase
 
     def show_subscribers(self, view: Callable[[], SubscribersView], look_up: LookUp) -> None:
-        """From now on, show these metrics of subscribers too."""
+        """Show these metrics of subscribers too."""
         self._subscribers, self._look_up = view, look_up
 
     def look_up(self, subscribers: Collection[str], subscriptions: Collection[str]) -> LookedUp | None:

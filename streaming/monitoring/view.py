@@ -106,7 +106,7 @@ class BrokerEnds:
 
 @dataclass(frozen=True)
 class Executor:
-    """One of Spark's executors that run now, with its tasks since it started."""
+    """A running Spark executor, with the tasks that it has had."""
 
     id: str
     host: str

@@ -32,7 +32,7 @@ class RestartHistory:
     progress: int | None = None  # a file descriptor, on which it writes a byte
 
     def tell_progress(self) -> None:
-        """Report progress to the supervisor, so that the next process starts without a pause."""
+        """Report progress to the supervisor, so that it restarts the process without a pause."""
         if self.progress is not None:
             os.write(self.progress, b"+")
 

@@ -1,4 +1,4 @@
-"""What the last events were like, on average: for algorithms that weigh it when a part is compacted."""
+"""Average the recent events, for algorithms that choose by them when segments are compacted."""
 
 from __future__ import annotations
 

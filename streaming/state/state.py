@@ -65,7 +65,7 @@ class State:
         return longest is not None and longest.algorithm == FALLBACK_ALGORITHM != self.snapshot.algorithm
 
     def subscription_offsets(self) -> dict[int, int]:
-        """By partition of changes (`tenants`)."""
+        """The offsets of subscriptions, by partition of changes (`tenants`)."""
         return of_changes(self.positions)
 
     def work(self, settings: TaskSettings, false_positives: float = 0.0) -> list[Work]:

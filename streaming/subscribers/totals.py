@@ -173,7 +173,7 @@ class Totals:
         return Unwritten(gone, *rows)
 
     def give_back(self, chosen: Unwritten) -> None:
-        """These could not be written."""
+        """Mark rows that could not be written as changed again."""
         self._gone |= dict.fromkeys(chosen.gone)
         self._subscribers["changed"][chosen.subscribers] = True
         self._subscriptions["changed"][chosen.subscriptions] = True

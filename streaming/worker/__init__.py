@@ -1,5 +1,5 @@
-"""Code that runs in a Spark task.
+"""Run in a Spark task: read events, match them, compile changes, and return rows.
 
-For: read events, match them, compile changes, and answer with rows. May enter: codecs, documents, mapped segments,
-Arrow batches. Must not know: Kafka's clients, the driver and its state. A task keeps nothing but caches.
+For: the code of tasks. May enter: codecs, documents, mapped segments, Arrow batches. Must not know: Kafka's clients,
+the driver and its state. A task keeps nothing but caches.
 """

@@ -107,8 +107,8 @@ class Epoch:
                 yield from _pieces(rows, self.most_events)
 
     def _until_it_ends(self, fetcher: Fetcher, number: int) -> Iterator[pa.RecordBatch]:
-        """After a transaction the task pauses for as long as that took, at most LONGEST_PAUSE_S, unless `most_events`
-        wait. What comes meanwhile is gathered, so a transaction has the more events the more there is to do."""
+        """Gather batches until the epoch ends. After a transaction the task pauses for as long as the transaction took,
+        at most LONGEST_PAUSE_S, unless `most_events` wait: transactions grow with the load."""
         began = time.monotonic()
         until, due = began + self.seconds, 0.0
         events, changes = Gathered(), Gathered()
@@ -135,7 +135,7 @@ class Epoch:
             yield from self._changes(fetcher, next(changes.taken(changes.rows)))
 
     def _changes(self, fetcher: Fetcher, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """As many changes as may be passed on. The fetcher goes back to the others."""
+        """Yield the changes up to the limit; the fetcher goes back to the first of the others."""
         yield from _pieces(rows[: self.most_changes], self.most_events)
         left = rows[self.most_changes :]
         places = zip(*(left[name].to_pylist() for name in ("source", "partition", "offset")), strict=True)
@@ -160,7 +160,7 @@ class Gathered:
         self.bytes += rows.nbytes
 
     def taken(self, most: int) -> Iterator[pa.RecordBatch]:
-        """All of them, cut to at most so many rows; none is left."""
+        """Yield all gathered rows in batches of at most `most` rows, and keep none."""
         batches, self._batches, self.rows, self.bytes = self._batches, [], 0, 0
         if batches:
             yield from _pieces(batches[0] if len(batches) == 1 else pa.concat_batches(batches), most)
@@ -194,5 +194,5 @@ def _address(settings: TaskSettings) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 @lru_cache(1)
 def _fetcher(bootstrap_servers: str, options: tuple[tuple[str, str], ...]) -> Fetcher:
-    """The fetcher of this process: on the connections of its slots nothing may wait."""
+    """Return the fetcher of this process; long polls would block the connections of its slots."""
     return Fetcher(Client(bootstrap_servers, dict(options)), {}, {})

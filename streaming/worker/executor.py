@@ -1,4 +1,4 @@
-"""Tell which of Spark's executors this process works for."""
+"""Find the Spark executor for which this process works."""
 
 from __future__ import annotations
 

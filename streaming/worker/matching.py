@@ -1,7 +1,7 @@
 """The work of a Spark task: rows of both topics in, results out.
 
-Runs inside Spark's Python workers (`mapInArrow`). It knows nothing of Kafka but the columns of a record, so tests call
-it with Arrow batches of their own.
+It runs inside Spark's Python workers (`mapInArrow`), and uses nothing of Kafka but the columns of a record, so tests
+call it with Arrow batches of their own.
 """
 
 from __future__ import annotations

@@ -116,8 +116,8 @@ class Task:
         return len(rows), []
 
     def _committed(self, transaction: Transaction, read: Progress) -> Committed | None:
-        """Commit the transaction, with which so much is `read`; None if topics are missing. Topics that are gone, or
-        for which the broker refuses records, show only while it is sent: then it is composed again."""
+        """Commit the transaction, after which `read` counts; None if topics are missing. Deleted topics, and topics
+        whose records the broker rejects, are found while it is sent: the transaction is then composed again."""
         while True:
             self._missing |= transaction.compose(self._refused)
             if self._missing:
@@ -146,7 +146,7 @@ class Task:
     def _pieces(
         self, transaction: Transaction, read: Progress, notes: dict[TopicPartition, str]
     ) -> Iterator[RecordBatches]:
-        """The pieces of a transaction; behind the last of them, the notes that are to be committed with it."""
+        """Yield the pieces of a transaction; after the last one, set the notes to commit with it."""
         yield from transaction.pieces(self._producer)
         published = self._published.counts()
         published.add(transaction.counts)

@@ -33,5 +33,5 @@ class TaskSettings:
     counts_subscriptions: bool = False  # of these subscribers too
 
     def as_json(self) -> TaskSettings:
-        """These settings for events in JSON."""
+        """Return these settings with JSON as the codec of all events."""
         return replace(self, topics={source: topic._replace(codec="json") for source, topic in self.topics.items()})

@@ -54,10 +54,10 @@ class TaggedJobs:
 
 @dataclass
 class TimeLimit:
-    """How long the tasks of a batch may take: LIMIT_FACTOR times the longest of the last REMEMBERED_JOBS, and at least
-    `least_s`.
+    """The time that the tasks of a batch may take: LIMIT_FACTOR times the longest of the last REMEMBERED_JOBS, and at
+    least `least_s`.
 
-    To cancel too early costs time but nothing else: what tasks have committed stays, the rest is matched again.
+    Cancelling too early costs time, nothing more: committed transactions stay, and the rest is matched again.
     """
 
     jobs: Cancelling

@@ -83,7 +83,7 @@ class BatchRun(ABC, Generic[Batch]):
 
     @abstractmethod
     def partitions(self) -> Iterable[TopicPartition]:
-        """All partitions that the batch has."""
+        """Return the partitions of the batch."""
 
     @abstractmethod
     def places(self, batch: Batch) -> Int64:

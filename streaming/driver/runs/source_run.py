@@ -69,7 +69,7 @@ class SourceRun(BatchRun[DataFrame]):
             yield from epoch.pieces(EpochPlan(0.0, self.planned(self.number)))
 
     def tasks(self, batch: DataFrame) -> int:
-        """As many as for a batch like the last one.
+        """Return the number of tasks, as for a batch like the last one.
 
         Every slot has records for nearly every partition, and the broker works about 0.2 ms for each partition of a
         transaction. With a thousand topics that is more than a task of 10,000 events.

@@ -98,8 +98,8 @@ class Options:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Options:
-        """Take what slots need, and leave the rest to librdkafka, which rejects unknown names. Raises JobError for an
-        option that cannot be obeyed."""
+        """Take the options that slots need; librdkafka rejects unknown names. Raises JobError for an option that cannot
+        be obeyed."""
         given = {ALIASES.get(name, name): str(value) for name, value in options.items()}
         for name in given:
             _check(name)

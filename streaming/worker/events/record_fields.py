@@ -30,7 +30,7 @@ def are_beside(fields: Fields) -> NDArray[np.bool_]:
 
 
 def document(rows: pa.RecordBatch, row: int, topic: str) -> dict[str, Any]:
-    """These fields of a row. What is no UTF-8, and a timestamp that Kafka does not have, are left out."""
+    """Return the record's fields of a row, without bytes that are not UTF-8 and without a missing timestamp."""
     found: dict[str, Any] = {TOPIC: topic, PARTITION: rows["partition"][row].as_py()}
     if (timestamp := rows["timestamp"][row].as_py()) != NO_TIMESTAMP:
         found[TIMESTAMP] = timestamp
@@ -99,7 +99,7 @@ def _of_header(lists: pa.ListArray, name: str) -> _Column:
 
 
 def _of_texts(event: Int64, texts: pa.BinaryArray) -> _Column:
-    """Null is a value, and what is no UTF-8 is none."""
+    """Convert bytes to strings: null is a value, and bytes that are not UTF-8 are absent."""
     try:
         texts.cast(pa.string())
     except pa.ArrowInvalid:
