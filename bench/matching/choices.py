@@ -106,7 +106,7 @@ def grid(workloads: Iterable[str], sizes: Iterable[int]) -> Iterator[tuple[str, 
 def compare(
     workload: str, scenario: Scenario, algorithms: list[str], batches: Sequence[int] = BATCHES
 ) -> Iterator[GridPoint]:
-    """For each of the batches, but those of more events than there are. Raises BenchError."""
+    """Yield a point for each batch size that the workload has enough events for. Raises BenchError."""
     small, prepared = scenario.small().prepared(), scenario.prepared()
     events = prepared.encoded(0, len(prepared))
     matchers = {}

@@ -147,7 +147,7 @@ def _styles(outcome: Outcome) -> dict[str, tuple[str, str]]:
 
 
 def _colour(label: str) -> str | None:
-    """That of the algorithm; a label may go on after a comma."""
+    """Return the colour of the algorithm: a label is its name, and options after a comma."""
     return COLOURS.get(label.split(",")[0])
 
 

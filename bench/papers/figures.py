@@ -12,7 +12,7 @@ SCALED = ("subscriptions", "filters")  # settings of workloads that shrink with 
 
 
 class Varied(Scenario, Protocol):
-    """What a figure varies: a frozen dataclass, of which one setting is the seed."""
+    """The workload that a figure varies: a frozen dataclass with a seed among its settings."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -24,7 +24,7 @@ class Varied(Scenario, Protocol):
         """The greatest number of matches of an event: all subscriptions, or all interfaces."""
 
     def scaled(self, share: float) -> Varied:
-        """The same workload with a share of its subscriptions, at least one."""
+        """Return the workload with a share of its subscriptions, at least one."""
 
     def as_data(self) -> dict[str, Any]:
         """The columns of a CSV file."""

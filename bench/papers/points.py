@@ -10,10 +10,10 @@ from bench.papers.sweeps import figures
 
 
 def of_sweeps(papers: Iterable[str], scale: float, events: int) -> Iterator[tuple[str, int, Varied]]:
-    """For each point its name, and a workload with this share of its subscriptions, their number, and so many events.
+    """Yield the name of each point, its number of subscriptions, and its workload at this scale with `events` events.
 
-    Points that differ in the options of an algorithm only, or in the batch, share one. Those about real events are
-    left out. Raises BenchError.
+    Points that differ only in the options of an algorithm or in the batch share a workload. Points with real events
+    are left out. Raises BenchError.
     """
     seen: set[Varied] = set()
     for paper in papers:

@@ -32,7 +32,7 @@ from matchers.errors import known as known_names
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One series at one point."""
+    """A series at a point."""
 
     x: float  # as the paper has it
     label: str
@@ -106,7 +106,7 @@ class Outcome:
         return [m for m in self.figure.metrics if any(self.values(label, m) for label in self.labels)]
 
     def rivals(self) -> list[Rivals]:
-        """One entry for each point; none if a figure has no series of its own."""
+        """Return an entry for each point; none if a figure has no series of its own."""
         rivals = []
         for x in dict.fromkeys(row.x for row in self.rows) if self.figure.ours else ():
             here = {row.label: row for row in self.rows if row.x == x}

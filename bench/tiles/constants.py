@@ -88,7 +88,8 @@ def with_constant(source: str, name: str, value: str) -> str:
 
 
 def sweep(constants: Sequence[Constant], share: float = 1.0, rounds: int = ROUNDS) -> Iterator[SweepRow]:
-    """All values of one constant after the other; `share` of each workload's subscriptions. Raises BenchError."""
+    """Measure all values of one constant after the other, with `share` of each workload's subscriptions. Raises
+    BenchError."""
     with ExitStack() as stack:
         home = Path(stack.enter_context(TemporaryDirectory()))
         for constant in constants:
@@ -96,7 +97,7 @@ def sweep(constants: Sequence[Constant], share: float = 1.0, rounds: int = ROUND
 
 
 def _sweep_one(constant: Constant, home: Path, share: float, rounds: int) -> Iterator[SweepRow]:
-    """All processes are new, because one that has run for long was seen to be faster."""
+    """Measure each value in a new process, because a process that has run for long is faster."""
     with ExitStack() as stack:
         first = stack.enter_context(_Timing(_copy(HOME, home / "present"), constant.points, share))
         expected = first.found()  # it has compiled all kernels

@@ -54,7 +54,8 @@ def _synthetic(**settings: object) -> Point:
 
 
 def _together(sign: int) -> Point:
-    """All predicates of a subscription lie near one place; so do all values of an event, or every other is mirrored."""
+    """Correlate the columns: the predicates of a subscription lie near one place, and so do the values of an event;
+    with `sign` -1 every other value is mirrored."""
 
     def point(n: int, events: int) -> tuple[SubscriptionTable, EventBatch]:
         workload = replace(Workload(), subscriptions=n, events=events)

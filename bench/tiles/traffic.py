@@ -24,7 +24,7 @@ LAID_OUT = 14  # bytes of an event in a column
 
 
 def traffic(matcher: Tiles, events: EventBatch) -> dict[str, tuple[float, float]]:
-    """By part: bytes per event in the nearest caches, and how many of them come from memory at most."""
+    """Return, by part of the index, bytes per event in the nearest caches, and at most how many come from memory."""
     index, n, d = matcher.arrays, len(events), len(matcher.arrays.begin)
     counted = matcher.profile(events)
     parents, all_tiles = len(index.parent) - 1, len(index.local)

@@ -34,7 +34,7 @@ from matchers.language.facets import NUMBER
 
 @dataclass(frozen=True)
 class Dispatcher(Filters):
-    """The same settings; all values are numbers."""
+    """The settings of `Filters`; all values are numbers."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,7 +102,7 @@ class Dispatching:
 
 
 def outputs(documents: Documents, forwarded: MatchBatch, n_interfaces: int) -> list[bytes]:
-    """For each interface a line for each event that goes there."""
+    """Return, for each interface, a line for each event that is forwarded to it."""
     lines: list[list[bytes]] = [[] for _ in range(n_interfaces)]
     event = np.repeat(np.arange(len(forwarded)), np.diff(forwarded.offsets))
     for e, interface in zip(event.tolist(), forwarded.subscription.tolist(), strict=True):

@@ -109,12 +109,12 @@ class Filters:
         return replace(self, filters=(min(least, filters), min(most, filters)), events=min(self.events, 2))
 
     def scaled(self, share: float) -> Filters:
-        """The same scenario with a share of the filters behind each interface, at least one."""
+        """Return the scenario with a share of the filters behind each interface, at least one."""
         least, most = (max(1, round(filters * share)) for filters in self.filters)
         return replace(self, filters=(least, most))
 
     def about(self, subscriptions: int) -> Filters:
-        """The same scenario with this number of filters in all, on average. Raises BenchError."""
+        """Return the scenario with this number of filters in all, on average. Raises BenchError."""
         wanted = f"{self.interfaces} or more, one behind each interface"
         check(subscriptions >= self.interfaces, "subscriptions", subscriptions, wanted)
         return self.scaled(subscriptions / self.average)
@@ -146,7 +146,7 @@ class Filters:
         return SubscriptionTable.of_sorted(filters, column, low, high, n_subscriptions=n, n_columns=self.columns)
 
     def batch(self) -> EventBatch:
-        """All events. Raises BenchError."""
+        """Return the events. Raises BenchError."""
         rng = np.random.default_rng([self.seed, 3])
         offsets, name = self._names(rng, self.attributes, self.events)
         column = self._columns(name, self._texts(rng, len(name)))

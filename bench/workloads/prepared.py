@@ -42,7 +42,7 @@ class Scenario(Protocol):
     """A workload described by its settings. The same settings always give the same workload."""
 
     def small(self) -> Scenario:
-        """The same scenario with few subscriptions and events, enough to compile all kernels."""
+        """Return the scenario with few subscriptions and events, enough to compile all kernels."""
 
     def prepared(self) -> Prepared:
         """Raises BenchError."""

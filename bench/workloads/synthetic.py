@@ -99,7 +99,7 @@ class Workload:
         return SubscriptionTable(subscription, column, low, high, self.subscriptions, self.attributes)
 
     def batch(self) -> EventBatch:
-        """All events. Raises BenchError."""
+        """Return the events. Raises BenchError."""
         rng = np.random.default_rng([self.seed, 1])
         size = self.attributes if self.event_size is None else self.event_size
         offsets = np.arange(self.events + 1, dtype=np.int64) * size

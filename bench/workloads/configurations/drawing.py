@@ -74,6 +74,6 @@ def _size(rng: np.random.Generator, least: int, most: int, rarity: float = 1.0) 
 
 
 def _width(rng: np.random.Generator) -> float:
-    """As narrow as 0.0001 or anything up to 0.99, in equal shares."""
+    """Draw a width: half of them log-uniform from 0.0001 to 0.1, half uniform up to 0.99."""
     width = 10 ** rng.uniform(-4, -1) if rng.random() < 0.5 else rng.uniform(0.0, 0.99)
     return round(float(width), 5)

@@ -39,7 +39,7 @@ def batch(configuration: Configuration, table: SubscriptionTable, n: int, part: 
 
 
 def few_enough(table: SubscriptionTable, events: EventBatch) -> EventBatch:
-    """As many of the events as have MOST_MATCHES, FEWEST at least."""
+    """Return the first events with about MOST_MATCHES matches together, at least FEWEST events."""
     matches = ALGORITHMS["scan"](table).match(events.part(0, FEWEST))
     mean = len(matches.subscription) / max(len(matches), 1)
     return events.part(0, max(int(MOST_MATCHES / max(mean, 1.0)), FEWEST))

@@ -24,7 +24,7 @@ NEARNESS = 0.05  # share of a correlated value that is its own
 
 
 def table(configuration: Configuration) -> SubscriptionTable:
-    """All subscriptions. Raises BenchError."""
+    """Return the subscriptions of a configuration. Raises BenchError."""
     c = configuration
     rng = np.random.default_rng([c.seed, c.number, 0])
     offsets = offsets_of(rng.integers(*c.predicates, c.different, endpoint=True))
