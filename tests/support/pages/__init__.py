@@ -1,4 +1,4 @@
-"""Reference pages in docs/ that are generated from the code.
+"""Reference pages and drawings in docs/ that are generated from the code.
 
 python -m tests.support.pages                write them
 """
@@ -6,5 +6,6 @@ python -m tests.support.pages                write them
 from __future__ import annotations
 
 from tests.support.pages import metrics, settings
+from tests.support.pages.drawings import DRAWINGS
 
-PAGES = {"docs/metrics.md": metrics.page, "docs/settings.md": settings.page}
+PAGES = {"docs/metrics.md": metrics.page, "docs/settings.md": settings.page, **DRAWINGS}
