@@ -61,7 +61,7 @@ def drawing() -> str:
     d.text(
         110,
         408,
-        "Readers see the events of partition 0 after the first commit and the events of partition 1 after the second, each once.",
+        "Readers see the events of partition 0 after the first commit, the events of partition 1 after the second.",
         style="small",
     )
     return d.svg()
