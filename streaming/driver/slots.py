@@ -19,8 +19,8 @@ from streaming.worker.publication import Publication, Quota
 class Slots:
     """The producers with which the tasks of the next batch may publish, one for each slot.
 
-    The order of a start matters (GUARANTEES.md): the owner opens its own producer, `fence_all` fences all slots ever
-    used, then the owner claims the committed offsets; only then `open` lets tasks publish.
+    The order of a start matters (docs/delivery-protocol.md): the owner opens its own producer, `fence_all` fences all
+    slots ever used, then the owner claims the committed offsets; only then `open` lets tasks publish.
     """
 
     owner: Owner

@@ -8,7 +8,8 @@ Tasks add their progress (`streaming.progress`):
     3f0c1a 4 starting
     3f0c1a 4 {"job":17,...}
 
-What a claim, a fence and a lost answer lead to is a state machine of four states (docs/design.md, "Ownership").
+A state machine of four states tells what a claim, a fence and a lost answer lead to (docs/delivery-protocol.md,
+"Ownership").
 """
 
 from __future__ import annotations
