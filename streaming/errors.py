@@ -33,8 +33,8 @@ import re
 
 
 class JobError(Exception):
-    """A job, a command or a client cannot go on; the text has the reason and the remedy. `retry` tells whether another
-    try may succeed later without a change."""
+    """A job, a command or a client cannot continue. The text states the reason and the remedy. `retry` is True if
+    another attempt may succeed without a change."""
 
     retry = False
 

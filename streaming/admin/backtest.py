@@ -61,15 +61,15 @@ class Example:
 
 @dataclass
 class Backtest:
-    """Count the events of a range that match a pattern, by time, and keep the first."""
+    """The result of a backtest: counts of matching events, in total and by time, and the first matches."""
 
     topics: Sequence[str]
-    span_ms: Span  # the times that lines are about
-    step_s: int = STEPS_S[0]  # of `by_step`
+    span_ms: Span  # range of times: from, to
+    step_s: int = STEPS_S[0]  # length of a step of `by_step`
     events: int = 0
     matched: int = 0
-    unread: int = 0  # too large, or no events
-    by_step: dict[int, Counter[str]] = field(default_factory=dict)  # begin (epoch s) -> numbers of events and matched
+    unread: int = 0  # records that are too large or not events
+    by_step: dict[int, Counter[str]] = field(default_factory=dict)  # begin (epoch s) -> counts
     examples: list[Example] = field(default_factory=list)
     finished: bool = False
 

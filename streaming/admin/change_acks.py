@@ -33,13 +33,13 @@ _WORDS = {"accepted": "in force", "paused": "paused", "withdrawn": "withdrawn"}
 
 
 class Unanswered(JobError):
-    """The time to wait is over. The written changes stay written, and a job will answer them."""
+    """The timeout passed before the job answered. The changes stay written, and a job will answer them."""
 
     retry = True
 
 
 class ChangeRefused(JobError):
-    """The job refused changes, or would refuse a document that was therefore not written. `reasons` are by id."""
+    """The job rejected changes, or a document is invalid and was not written. `reasons` has the reason for each id."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         self.reasons = dict(reasons)
@@ -50,9 +50,9 @@ class ChangeRefused(JobError):
 
 @dataclass(frozen=True)
 class ChangeAck:
-    """The answer to a change: its status or, if `superseded`, that of a later change of the same id.
+    """The answer to a change: its status or, if `superseded`, the status of a later change of the same id.
 
-    `status` is as the job wrote it; docs/reference.md explains its keys.
+    `status` is the job's record; docs/records.md explains its keys.
     """
 
     id: str
@@ -69,17 +69,17 @@ class ChangeAck:
 
     @property
     def refused(self) -> bool:
-        """Whether the job refused the change."""
+        """Whether the job rejected the change."""
         return not self.superseded and self.status["status"] == "refused"
 
     @property
     def reason(self) -> str:
-        """The reason of the refusal, or ""."""
+        """The reason of the rejection, or ""."""
         return str(self.status["reason"]) if self.refused else ""
 
     @property
     def version(self) -> int:
-        """The version of the subscriptions that includes the change, as deliveries name it."""
+        """The first version of the subscriptions that includes the change, as in `Delivery.version`."""
         return int(self.status["version"])
 
     def __str__(self) -> str:

@@ -1,8 +1,7 @@
-"""Read the dead letters topic: the letters, and the markers of those already redriven.
+"""Read the topic of dead letters, and its markers of redriven dead letters.
 
-A letter is what `records.dead_letter` makes. Beside them lie markers: a marker names the place of a letter of its
-partition and says that it was sent again. What is neither was written by somebody else, and is a letter of the reason
-"unknown".
+`records.dead_letter` makes the dead letters. A marker names the position of a redriven dead letter in its partition.
+Any other record comes from another program and is shown as a dead letter with the reason "unknown".
 """
 
 from __future__ import annotations
@@ -55,13 +54,13 @@ class StoredDeadLetter:
     key: bytes | None
     value: bytes | None
     headers: Headers
-    origin: Origin | None = None  # None only of what is unknown
+    origin: Origin | None = None  # None if the reason is "unknown"
     attempts: int = 0
     subscriber: str | None = None
-    ids: str | None = None  # of subscriptions, as a delivery names them
+    ids: str | None = None  # ids of subscriptions, as in `ce_subscriptionids`
     matchversion: int | None = None
-    approximate: float = 0.0  # the share of deliveries that may be wrong
-    about: Mapping[str, str] = field(default_factory=dict)  # what else it says
+    approximate: float = 0.0  # share of deliveries that may be wrong
+    about: Mapping[str, str] = field(default_factory=dict)  # its other headers
     redriven: bool = False  # whether it was sent again
 
     @property
@@ -71,13 +70,13 @@ class StoredDeadLetter:
 
 @dataclass(frozen=True)
 class DeadLetterFilter:
-    """A filter of letters: all conditions must hold; an empty one or None holds for every letter."""
+    """A filter of dead letters: all conditions must hold. An empty condition, or None, holds for every dead letter."""
 
     reasons: frozenset[str] = frozenset()
     subscriber: str | None = None
     origin_topic: str | None = None
-    since_ms: int | None = None  # when it became a letter
-    until_ms: int | None = None  # before that
+    since_ms: int | None = None  # time of the dead letter, inclusive
+    until_ms: int | None = None  # exclusive
     places: frozenset[DeadLetterPosition] = frozenset()
 
     def __call__(self, letter: StoredDeadLetter) -> bool:

@@ -16,18 +16,18 @@ from streaming.text_format import as_text_or_base64, time_of
 
 @dataclass(frozen=True)
 class Delivery:
-    """A delivery with what its headers say. Others may write to the topic too, so each of these may be missing."""
+    """A delivery and its headers. Other programs may write to the topic too, so a header may be missing."""
 
     partition: int
     offset: int
     time_ms: int  # when it was written
     key: bytes | None
-    event: bytes | None  # as it was published
+    event: bytes | None  # the published bytes
     headers: Headers
-    ids: list[str]  # of the subscriber's subscriptions that matched
-    version: int | None  # of the subscriptions that matched
-    replay: str | None  # the name of the replay that made it
-    latency_ms: int | None  # from the time that the event says to when this was written
+    ids: list[str]  # ids of the subscriptions that matched
+    version: int | None  # version of the subscriptions that matched
+    replay: str | None  # name of the replay that delivered it
+    latency_ms: int | None  # from the event's `ce_time` to the time of the delivery
 
     @classmethod
     def of(cls, message: Message) -> Delivery:
@@ -47,7 +47,7 @@ class Delivery:
         )
 
     def json(self) -> Any:
-        """The event, if it is JSON. Raises ValueError."""
+        """Parse the event as JSON. Raises ValueError."""
         return orjson.loads(self.event or b"")
 
     def as_data(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from streaming.errors import JobError
 
 
 class NoSubscription(JobError):
-    """An id that no subscription has."""
+    """No subscription has this id."""
 
 
 def changed(

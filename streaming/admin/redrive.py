@@ -63,7 +63,7 @@ NOT_READ = "topic not read"
 
 @dataclass(frozen=True)
 class RedriveOutcome:
-    """The outcome for a letter, with the reason."""
+    """The outcome for one dead letter, with the reason."""
 
     place: DeadLetterPosition
     what: str
@@ -71,12 +71,12 @@ class RedriveOutcome:
 
     @property
     def already(self) -> bool:
-        """Whether it was redriven before."""
+        """Whether the dead letter was redriven earlier."""
         return self.what == ALREADY
 
     @property
     def skipped(self) -> bool:
-        """Whether it was not sent; `detail` says why."""
+        """Whether the dead letter was not sent; `detail` has the reason."""
         return self.what not in (REDRIVEN, ALREADY)
 
     def as_data(self) -> dict[str, Any]:
@@ -90,20 +90,20 @@ class RedriveOutcome:
 
 @dataclass
 class RedriveSummary:
-    """The number of letters by outcome."""
+    """The number of dead letters by outcome."""
 
     counts: Counter[str] = field(default_factory=Counter)
     dry: bool = False
 
     def as_data(self) -> dict[str, Any]:
-        """The skipped letters by reason."""
+        """Return the counts as JSON data, with the skipped dead letters by reason."""
         skipped = {what: count for what, count in sorted(self.counts.items()) if what not in (REDRIVEN, ALREADY)}
         counts = {"redriven": self.counts[REDRIVEN], "already": self.counts[ALREADY], "skipped": skipped}
         return {**counts, "dry_run": self.dry}
 
     @property
     def complete(self) -> bool:
-        """Whether no letter was skipped."""
+        """Whether no dead letter was skipped."""
         return not self.as_data()["skipped"]
 
     def __str__(self) -> str:

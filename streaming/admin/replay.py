@@ -74,14 +74,14 @@ class ReplayRange:
 
 @dataclass
 class ReplaySummary:
-    """The work of this process on a replay."""
+    """Counts of what this process did for a replay."""
 
     name: str
     events: int = 0
     matched: int = 0
     delivered: int = 0
     undecodable: int = 0
-    oversize: int = 0  # they matched, but deliveries.max_bytes is less
+    oversize: int = 0  # matches larger than deliveries.max_bytes
     finished: bool = False
 
     def as_data(self) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def _why_none(records: Sequence[Message], id: str, tenant: Tenant) -> str:
 
 @dataclass
 class Replay:
-    """An open replay of one subscription. `at` is the offset reached in each partition of `notes`."""
+    """An open replay of one subscription. `notes` has its range in each partition, `at` the offset reached there."""
 
     settings: Settings
     name: str
@@ -247,12 +247,12 @@ class Replay:
 
     @property
     def size(self) -> int:
-        """The number of offsets in its range. Some of them may hold no event."""
+        """The number of offsets in the range. Some of them may hold no event."""
         return sum(note.end - note.start for note in self.notes.values())
 
     @property
     def done(self) -> int:
-        """The number of these offsets that are done."""
+        """The number of processed offsets."""
         return sum(self.at[p] - note.start for p, note in self.notes.items())
 
     def __str__(self) -> str:
@@ -285,9 +285,9 @@ class Replay:
         rate: float | None = None,
         progress: Callable[[int], object] = lambda done: None,
     ) -> ReplaySummary:
-        """Run until it is finished, or `stop` is set and the current transaction committed.
+        """Run until the replay is finished or, once `stop` is set, until the current transaction is committed.
 
-        `rate` is the greatest number of events a second; `progress` is called with `done` after each transaction.
+        `rate` limits the events per second. `progress` is called with `done` after each transaction.
         Raises JobError.
         """
         stop = stop or threading.Event()

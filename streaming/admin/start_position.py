@@ -50,8 +50,8 @@ Status = Mapping[str, Any]
 
 
 class NotJoined(JobError):
-    """The past events of a subscription cannot be joined to its live deliveries, for a reason of its own: it is paused,
-    it was changed, or it has no start."""
+    """A replay cannot end where the live deliveries of a subscription begin: the subscription is paused, was changed,
+    or has no start."""
 
 
 def header_of(start: Offsets) -> NewHeaders:

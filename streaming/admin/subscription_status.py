@@ -16,20 +16,20 @@ from streaming.documents.subscriptions import id_of
 
 @dataclass(frozen=True)
 class SubscriptionStatus:
-    """The status of one id; `status` as the job wrote it. `str` puts it into words."""
+    """The last status of an id, as the job wrote it. `str` returns it as a sentence."""
 
     id: str
     status: Mapping[str, Any] | None
-    waiting: tuple[int, int] | None  # partition and offset of the newest change that is not answered
+    waiting: tuple[int, int] | None  # partition and offset of the newest unanswered change
 
     @property
     def known(self) -> bool:
-        """Whether any subscription or status has the id."""
+        """Whether a subscription or a status has this id."""
         return self.status is not None or self.waiting is not None
 
     @property
     def refused(self) -> bool:
-        """Whether the job refused its last change."""
+        """Whether the job rejected the last change."""
         return self.status is not None and self.status["status"] == "refused"
 
     def as_data(self) -> dict[str, Any]:

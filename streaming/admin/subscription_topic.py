@@ -1,4 +1,4 @@
-"""Read the subscriptions topic: for each id the last document that the job does not refuse."""
+"""Read the subscriptions topic: for each id, the last document that the job accepts."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _PARTITION_BITS = 20
 
 
 class StoredSubscription(NamedTuple):
-    """A subscription in the topic: the last record of its id, and its place."""
+    """A subscription in the topic: the last record of its id, and its position."""
 
     id: str
     partition: int
     offset: int
     time_ms: int  # when it was written
-    value: bytes | None  # None: withdrawn
+    value: bytes | None  # None: deleted
     change: Change
-    start: bytes | None = None  # where its past events begin, if it was written so
+    start: bytes | None = None  # the start of its past events: the header `sluice_start`
 
     @property
     def document(self) -> dict[str, Any]:
-        """The document; only for an id that is not withdrawn."""
+        """The document; a deleted subscription has none."""
         document: dict[str, Any] = orjson.loads(self.value or b"null")
         return document
 
     @property
     def line(self) -> bytes:
-        """The document on one line: its bytes without line breaks, with the id added if only the key has it."""
+        """The document on one line: its bytes without line breaks. The id is added if only the key has it."""
         value = b" ".join((self.value or b"").split(b"\n")).replace(b"\r", b" ").strip()
         return value if "id" in self.document else orjson.dumps({"id": self.id, **self.document})
 

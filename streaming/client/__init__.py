@@ -1,4 +1,4 @@
-"""The Python API of Sluice: subscribe, read deliveries, look, replay and repair from a program of yours.
+"""The Python API of Sluice: subscribe, read deliveries, inspect, replay and redrive from a program.
 
     from config import load
     from streaming.client import Client
@@ -6,10 +6,10 @@
     with Client(load("sluice.toml")) as client:
         client.subscribe("s1", "alice", {"symbol": ["IBM"]}).wait()
 
-`docs/client.md` shows it at work. The command line is made of it.
+`docs/client.md` has examples and the reference. The command line is built on it.
 
-For: programs, and the command line. May enter: settings, and what the rooms below offer. Must not know: Spark, the
-driver and its state, and the terminal.
+For: programs, and the command line. May enter: settings, and the packages below. Must not know: Spark, the driver and
+its state, and the terminal.
 """
 
 from importlib import import_module
@@ -62,7 +62,7 @@ __all__ = [
     "Undecodable",
 ]
 
-# Where numba is needed: its import takes a second, which who only subscribes should not wait for.
+# These need numba. Importing it takes a second, so a program that only subscribes does not import it.
 _COMPILED = {
     "Backtest": "backtest",
     "RedriveOutcome": "redrive",

@@ -1,4 +1,4 @@
-"""Changes that were written, and the job's answers to them."""
+"""Written changes, and the job's answers to them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TIMEOUT_S = 60.0
 
 
 class WrittenChanges:
-    """Changes that the subscriptions topic has. A job answers them with its next batch.
+    """Changes written to the subscriptions topic. A running job answers them with its next batch.
 
-    `count` of them were written. `unchanged` has the ids of subscriptions that were so already, and got none.
+    `count` is the number of written changes. `unchanged` has the ids of subscriptions that needed no change.
     """
 
     def __init__(
@@ -35,11 +35,11 @@ class WrittenChanges:
         self._came: list[ChangeAck] = []
 
     def wait(self, timeout_s: float = TIMEOUT_S) -> list[ChangeAck]:
-        """Wait until the job has answered every change: then each is in force, paused or withdrawn. Events that are
-        published from now on are matched accordingly.
+        """Wait until the job has answered every change. Each subscription is then in force, paused or deleted, and
+        every event published from now on is matched accordingly.
 
-        Returns the answers in the order in which they came. Raises `ChangeRefused` with the reason if the job refused a
-        change, and `Unanswered` if the time is over; the changes stay written, and another `wait` goes on waiting.
+        Returns the answers in the order of their arrival. Raises `ChangeRefused` with the reasons if the job rejected
+        a change, and `Unanswered` after `timeout_s`. The changes stay written, and `wait` may be called again.
         """
         acks = list(self.acks(timeout_s))
         if refused := {ack.id: ack.reason for ack in acks if ack.refused}:
@@ -47,7 +47,7 @@ class WrittenChanges:
         return acks
 
     def acks(self, timeout_s: float = TIMEOUT_S) -> Iterator[ChangeAck]:
-        """Each answer as it comes, refusals too, until every change is answered. Raises `Unanswered`."""
+        """Yield each answer as it arrives, rejections included, until every change is answered. Raises `Unanswered`."""
         yield from self._came
         if len(self._came) == self.count:
             return

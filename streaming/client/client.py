@@ -1,4 +1,4 @@
-"""The client: one method for each thing that a program does with subscriptions, deliveries and past events."""
+"""The client: a method for each operation on subscriptions, deliveries, dead letters and past events."""
 
 from __future__ import annotations
 
@@ -79,19 +79,20 @@ def _silent(what: str, total: int | None = None) -> Iterator[Callable[[int], obj
 
 
 class Client:
-    """A program's access to the topics of a job, whether the job runs or not.
+    """Access to the topics of a job, whether the job is running or not.
 
-    It connects when a method needs it to. Threads may share a client; each iterator and each result belongs to one
-    thread at a time. `close`, or the end of the `with` block, ends its connections.
+    A client connects when a method first needs the broker. Threads may share a client; only one thread at a time may
+    use an iterator or a result. `close`, or the end of the `with` block, closes the connections.
 
-    Every error that a caller can do something about is a `JobError`: its text names the reason and the remedy, and its
-    `retry` tells whether the same call may succeed later.
+    An error that the caller can handle is a `JobError`. Its text states the reason and the remedy, and `retry` is True
+    if the same call may succeed later.
     """
 
     def __init__(self, settings: Settings, progress: ProgressReport = _silent) -> None:
-        """`settings` are those of the job: `config.load("sluice.toml")`. With `settings.of_tenant("acme")` the client
-        reads and writes the subscriptions of a tenant. `progress` is called for each long read or write with what it
-        counts; it returns a context manager for a function that takes the number so far."""
+        """Pass the settings of the job, such as `config.load("sluice.toml")`. With `settings.of_tenant("acme")` the
+        client reads and writes the subscriptions of that tenant. `progress` is called for each long read or write
+        with the name of the things it counts; it returns a context manager whose value is a function that takes the
+        number so far."""
         self._settings = settings
         self._tenant = tenants.own(settings)
         self._progress = progress
@@ -105,7 +106,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connections, and the deliveries that are still open."""
+        """Close the connections and all open deliveries."""
         for deliveries in list(self._open_deliveries):
             deliveries.close()
         if self._opened is not None:
@@ -122,10 +123,10 @@ class Client:
         paused: bool = False,
         start: Start | None = None,
     ) -> WrittenChanges:
-        """Add a subscription, or replace the one with this id. The values are those of the document in
-        SUBSCRIPTIONS.md. With a `start`, as for `begin`, it has past events, which `catch_up` delivers.
+        """Add a subscription, or replace the one with this id. SUBSCRIPTIONS.md describes the values. With a `start`
+        (see `begin`), `catch_up` delivers the past events.
 
-        Raises `ChangeRefused` for a document that the job would refuse, and writes nothing.
+        Raises `ChangeRefused` and writes nothing if the document is invalid.
         """
         document: dict[str, Any] = {"id": id, "subscriber": subscriber, "pattern": pattern}
         if expires_at is not None:
@@ -137,11 +138,12 @@ class Client:
         return self.begin([_checked(document, self._tenant)], start)
 
     def begin(self, documents: Iterable[tuple[bytes, bytes]], start: Start) -> WrittenChanges:
-        """Write documents, as (id, document) in bytes, each with the start of its past events: "oldest", a time in
-        milliseconds since the epoch, or an offset by (topic, partition); partitions that are left out begin now.
+        """Write documents together with the start of their past events. A document is (id, document), both in bytes.
+        The start is "oldest", a time in milliseconds since the epoch, or an offset by (topic, partition); a partition
+        without an offset starts now.
 
-        A document that the topic has is not written again, so after a crash the same call changes nothing. Raises
-        `JobError` for one that is paused, and writes nothing.
+        A document that the topic already has is not written again, so the call may be repeated after a crash. Raises
+        `JobError` and writes nothing if a document is paused.
         """
         wanted = {id.decode(): document for id, document in documents}
         if paused := [id for id, document in wanted.items() if read_change(id.encode(), document, self._tenant).paused]:
@@ -157,12 +159,12 @@ class Client:
 
     @contextmanager
     def catch_up(self, id: str, start: Start | None = None, *, timeout_s: float = TIMEOUT_S) -> Iterator[Replay]:
-        """Open the replay of a subscription's past events for a `with` block: those from its start up to where its live
-        deliveries begin, each once. `run` runs it.
+        """Open the replay of a subscription's past events for a `with` block. It delivers the events from the start of
+        the subscription up to its first live event, each once. `Replay.run` runs it.
 
-        It waits until the subscription is in force. The start is that of `subscribe`, `begin` or `resume`, or `from` in
-        the document or, if there is none, `start`. After a crash the same call goes on. Raises `NotJoined` if there is
-        no start, or the subscription is paused or was changed meanwhile.
+        Waits until the subscription is in force. The start is the one given to `subscribe`, `begin` or `resume`, else
+        `from` in the document, else `start`. After a crash the same call continues the replay. Raises `NotJoined` if
+        there is no start, if the subscription is paused, or if it is changed while this call waits.
         """
         from streaming.admin import replay
 
@@ -176,11 +178,11 @@ class Client:
         stop: Event | None = None,
         skipped: Callable[[str], object] = lambda id: None,
     ) -> Starts:
-        """Read the ids of subscriptions whose documents name their start as `from`, as the group `QUERY.catch-up`,
-        until `stop` is set or, without `follow`, to the present end.
+        """Read the ids of subscriptions whose documents have `from`, as the consumer group `QUERY.catch-up`. The
+        iterator ends when `stop` is set or, without `follow`, at the current end of the topic.
 
-        Each comes until it is committed. Those that were written more than six days ago are only given to `skipped`:
-        the brokers may have forgotten that their past events are delivered.
+        An id is read again after a restart until it is committed. A document that was written more than six days ago
+        is passed to `skipped` instead, because the brokers may have forgotten that its past events were delivered.
         """
         topic, kafka = self._settings.subscriptions.topic, self._kafka
         kafka.topics.required([topic], "`run_stream.py topics create` makes what the job needs")
@@ -199,29 +201,30 @@ class Client:
         return Starts(records, skipped)
 
     def unsubscribe(self, *ids: str) -> WrittenChanges:
-        """Withdraw subscriptions. Past deliveries stay in the subscriber's topic."""
+        """Delete subscriptions. Earlier deliveries stay in the subscriber's topic."""
         return self.write([_withdrawal(id) for id in ids], "withdrawals")
 
     def pause(self, *ids: str) -> WrittenChanges:
-        """Let subscriptions match nothing until they are resumed. Raises `NoSubscription`, and writes nothing then."""
+        """Pause subscriptions: they match nothing until they are resumed. Raises `NoSubscription` and writes nothing
+        if an id is unknown."""
         return self._flag(ids, True)
 
     def resume(self, *ids: str, catch_up: bool = False, timeout_s: float = TIMEOUT_S) -> WrittenChanges:
-        """Resume paused subscriptions. Raises `NoSubscription`, and writes nothing then.
+        """Resume paused subscriptions. Raises `NoSubscription` and writes nothing if an id is unknown.
 
-        With `catch_up` the events since the pause are past events, which the method `catch_up` delivers. If the job has
-        not answered the pause yet, this waits for it.
+        With `catch_up=True`, the method `catch_up` then delivers the events that arrived during the pause. The call
+        waits until the job has answered the pause.
         """
         return self._flag(ids, False, timeout_s if catch_up else None)
 
     def write(
         self, changes: Iterable[Writable], what: str = "changes", *, answers: bool | None = None
     ) -> WrittenChanges:
-        """Write records of the subscriptions topic as they are: (id, document) or (id, None), both in bytes, and a
-        partition if it matters. For very many changes, or documents that only the job shall judge.
+        """Write records to the subscriptions topic without checking them. A record is (id, document), or (id, None) to
+        delete the subscription, both in bytes; a third item may name the partition. Use it for very many changes.
 
-        If the status topic cannot be read, `wait` raises the error. With `answers=True` this call raises it, and writes
-        nothing; with `answers=False` no `wait` is possible, and a change takes no memory.
+        If the status topic cannot be read, `wait` raises the error; with `answers=True`, this call raises it and writes
+        nothing. With `answers=False` the changes take no memory, and `wait` is not possible.
         """
         pending = PendingChanges()
         starts = _UNWATCHED if answers is False else self._status_ends(required=answers is True)
@@ -232,11 +235,11 @@ class Client:
         return WrittenChanges(self._kafka.cluster, starts, pending, count)
 
     def compare(self, plan: ApplyPlan) -> None:
-        """Compare a plan with the subscriptions topic. Write `plan.records(...)` to carry it out."""
+        """Compare a plan with the subscriptions topic. To carry it out, `write` the records of `plan.records`."""
         plan.compare(self._documents()(), self._decisions())
 
     def subscription(self, id: str) -> StoredSubscription:
-        """The subscription with this id, as it is in the topic. Raises `NoSubscription`."""
+        """Return the subscription with this id from the topic. Raises `NoSubscription`."""
         last = last_written(self._documents()(), [id], self._decisions(), self._tenant)
         if id not in last or last[id].value is None:
             raise pause.NoSubscription(f"{pause.missing(id, last)} in {self._settings.subscriptions.topic}")
@@ -245,10 +248,10 @@ class Client:
     def subscriptions(
         self, *, subscriber: str | None = None, paused: bool | None = None, prefix: str = ""
     ) -> Iterator[StoredSubscription]:
-        """The subscriptions in the topic: all, or those of a subscriber, those that are paused or not, and those whose
-        id begins with `prefix`.
+        """Iterate over the subscriptions in the topic. The arguments select them by subscriber, by whether they are
+        paused, and by the beginning of their ids.
 
-        Of each id the last document counts that the job does not refuse. It takes about 700 bytes of memory for each.
+        For each id, the last document that the job accepts counts. Needs about 700 bytes of memory per subscription.
         """
 
         def is_wanted(document: Mapping[str, Any]) -> bool:
@@ -258,8 +261,8 @@ class Client:
         return stored_subscriptions(self._documents(), self._decisions(), prefix, is_wanted, self._tenant)
 
     def statuses(self, *ids: str) -> dict[str, SubscriptionStatus]:
-        """Look up the last status of each id: in force, paused, withdrawn or refused, and whether a later change waits
-        for the job's answer."""
+        """Return the last status of each id: accepted, paused, withdrawn or refused, and whether a later change has
+        no answer yet."""
         statuses = self._reader(self._settings.subscriptions.status_topic, "statuses read")()
         return statuses_of(statuses, self._documents()(), ids)
 
@@ -272,11 +275,11 @@ class Client:
         from_now: bool = False,
         stop: Event | None = None,
     ) -> Deliveries:
-        """Read the deliveries of a subscriber until `stop` is set or, without `follow`, to the present end.
+        """Read a subscriber's deliveries until `stop` is set or, without `follow`, to the current end of the topic.
 
-        Without a `group` it begins with the first delivery, with one after the last that the group committed; several
-        readers of a group divide the partitions among them. `from_now` begins at the present end instead; with a group,
-        only in partitions of which the group has committed nothing.
+        Without a `group`, reading begins with the first delivery. With one, it begins after the last delivery that the
+        group committed, and the readers of a group share the partitions. With `from_now` it begins at the current end;
+        with a group, this holds only for partitions without a committed offset.
         """
         deliveries = Deliveries.opened(
             self._kafka.cluster,
@@ -294,8 +297,8 @@ class Client:
     def dead_letters(
         self, wanted: DeadLetterFilter = ALL_DEAD_LETTERS, *, redriven: bool = False
     ) -> Iterator[StoredDeadLetter]:
-        """The dead letters that pass a filter, in the order of each partition; with `redriven`, also those that were
-        sent again."""
+        """Iterate over the dead letters that pass a filter, in order within each partition. With `redriven`, include
+        the dead letters that were already sent again."""
         cluster, topic = self._kafka.cluster, self._settings.dead_letters.topic
         letters = read_letters(cluster, topic, wanted, redriven_places(cluster, topic))
         return (letter for letter in letters if redriven or not letter.redriven)
@@ -307,10 +310,10 @@ class Client:
         dry_run: bool = False,
         taken: Callable[[RedriveOutcome], object] = lambda outcome: None,
     ) -> RedriveSummary:
-        """Send the dead letters that pass a filter again, each once, however often this is repeated: events and
-        subscriptions to their topics, deliveries to their subscriber.
+        """Send the dead letters that pass a filter again: events and subscriptions to their topics, deliveries to their
+        subscriber. Each is sent once, even if the call is repeated.
 
-        `taken` is called with the outcome for each letter. A `dry_run` sends nothing.
+        `taken` is called with the outcome for each dead letter. A `dry_run` sends nothing.
         """
         from streaming.admin import redrive  # loads numba, as all do that match or publish
 
@@ -325,11 +328,12 @@ class Client:
     def replay(
         self, id: str, *, from_ms: int | None = None, to_ms: int | None = None, name: str | None = None
     ) -> Iterator[Replay]:
-        """Open a replay for a `with` block: past events are matched with one subscription as it is now, and each is
-        delivered once. `run` runs it.
+        """Open a replay for a `with` block. It matches past events with the current document of one subscription and
+        delivers each matching event once. `Replay.run` runs it.
 
-        A new one takes the events from `from_ms` to before `to_ms`, in milliseconds since the epoch, or to now. The
-        same `name` goes on where it was stopped or killed; without a name, the subscription and the range make one.
+        A new replay covers the events from `from_ms` up to, but not including, `to_ms` (milliseconds since the epoch;
+        default: now). The `name` of an earlier replay continues it. The default name is derived from the subscription
+        and the range.
         """
         from streaming.admin import replay
 
@@ -343,10 +347,11 @@ class Client:
     def backtest(
         self, pattern: Any, *, from_ms: int, to_ms: int | None = None, examples: int = 3, stop: Event | None = None
     ) -> Backtest:
-        """Try a pattern on past events: count how many match, by time, and return the first of them.
+        """Match a pattern with past events. Returns how many match, counts by time, and the first matches. Nothing is
+        written.
 
-        It takes the events from `from_ms` to before `to_ms`, in milliseconds since the epoch, or to now; `stop` ends it
-        earlier. Nothing is written.
+        Covers the events from `from_ms` up to, but not including, `to_ms` (milliseconds since the epoch; default: now);
+        `stop` ends it earlier.
         """
         from streaming.admin import backtest
 
@@ -359,10 +364,10 @@ class Client:
     def explain(
         self, event: Mapping[str, Any] | bytes, *, id: str | None = None, subscriber: str | None = None
     ) -> list[SubscriptionVerdict]:
-        """Explain why an event satisfies subscriptions in the topic, or why not: the one with this id, those of a
-        subscriber, or all. Bytes are decoded as the job decodes those of `events.codec`.
+        """Explain why an event matches or does not match the subscription with this id, the subscriptions of a
+        subscriber, or all subscriptions. Bytes are decoded with `events.codec`.
 
-        Raises `NoSubscription` for an unknown id, and `Undecodable` for bytes that are no event.
+        Raises `NoSubscription` for an unknown id, and `Undecodable` for bytes that are not an event.
         """
         if isinstance(event, bytes):
             registry = self._settings.schema_registry

@@ -1,4 +1,4 @@
-"""Read a subscriber's deliveries, and commit how far they are done."""
+"""Read a subscriber's deliveries and commit the position of a group."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ _REVOKED = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaEr
 
 
 class GroupChanged(JobError):
-    """Other members of the group have these partitions now, and get the uncommitted deliveries."""
+    """The group assigned these partitions to other members, which receive the uncommitted deliveries again."""
 
     retry = True
 
 
 class Deliveries:
-    """The deliveries of a subscriber, in the order of each partition. Only committed ones are seen.
+    """An iterator over the deliveries of a subscriber, in order within each partition. It skips deliveries of aborted
+    and open transactions.
 
         with client.deliveries("alice", group="billing") as deliveries:
             for delivery in deliveries:
                 charge(delivery.json())
                 deliveries.commit()
 
-    Uncommitted deliveries come again after a crash, or to another member of the group. A record that another program
-    wrote to the topic is a delivery without version and subscriptions. One thread at a time may read; any may set the
-    event `stop`.
+    After a crash, the next reader of the group receives the uncommitted deliveries again. A record that another program
+    wrote to the topic is a delivery without a version and without subscriptions. Only one thread at a time may read;
+    any thread may set the event `stop`.
     """
 
     def __init__(
@@ -123,12 +124,12 @@ class Deliveries:
 
     @property
     def at_end(self) -> bool:
-        """Whether the last `poll` found the present end of all partitions that this reader has."""
+        """Whether the last `poll` reached the current end of all partitions assigned to this reader."""
         return self._assigned is not None and self._at_end >= self._assigned
 
     def poll(self, timeout_s: float) -> Delivery | None:
-        """The next delivery, or None if there is none in this time, or at the present end unless it is to follow.
-        Raises JobError."""
+        """Return the next delivery. Returns None after `timeout_s` and, without `follow`, at the current end. Raises
+        JobError."""
         deadline = time.monotonic() + timeout_s
         left_s = timeout_s
         while self._is_open:
@@ -144,9 +145,9 @@ class Deliveries:
         raise ValueError("the deliveries are closed")
 
     def commit(self) -> None:
-        """Commit all deliveries that were returned: the group goes on after them.
+        """Commit all deliveries returned so far; the next reader of the group begins after them.
 
-        Raises `GroupChanged` if another member has got their partitions meanwhile, and other JobErrors.
+        Raises `GroupChanged` if their partitions were assigned to another member, and other JobErrors.
         """
         if self._group is None:
             raise ValueError("only deliveries that are opened with a group can be committed")
@@ -168,7 +169,7 @@ class Deliveries:
         self._reached.clear()
 
     def close(self) -> None:
-        """Leave the group; commits nothing."""
+        """Leave the group without committing."""
         if self._is_open:
             self._is_open = False
             self._consumer.close()

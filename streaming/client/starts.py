@@ -1,4 +1,4 @@
-"""Follow the subscriptions topic for documents that name their start."""
+"""Read the subscriptions topic for documents with a start of past events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_AGE_MS = 6 * 86_400_000  # brokers forget after 7 days (offsets.retention.m
 
 
 class Starts:
-    """The ids of subscriptions whose documents name their start as `from`, each time one is written.
+    """An iterator over the ids of subscriptions whose documents have `from`, one for each written document.
 
         with client.starts() as starts:
             for id in starts:
@@ -27,8 +27,8 @@ class Starts:
                     replay.run()
                 starts.commit()
 
-    Uncommitted ids come again after a crash, and `catch_up` goes on with the same replay. Processes with the same
-    settings divide the partitions of the topic among them.
+    After a crash, uncommitted ids are read again, and `catch_up` continues the same replay. Several processes with the
+    same settings share the partitions of the topic.
     """
 
     def __init__(self, records: Deliveries, skipped: Callable[[str], object]) -> None:
@@ -54,17 +54,17 @@ class Starts:
         raise StopIteration
 
     def commit(self) -> None:
-        """Commit that the past events of all ids that were returned are delivered. Raises as `Deliveries.commit`."""
+        """Commit all ids returned so far: their past events are delivered. Raises like `Deliveries.commit`."""
         self._records.commit()
 
     def close(self) -> None:
-        """Leave the group; commits nothing."""
+        """Leave the group without committing."""
         self._records.close()
 
 
 def names_start(record: Delivery) -> bool:
-    """Whether a record of the subscriptions topic has a start in its document. One in its header counts instead, and is
-    that of a command that delivers the past events itself."""
+    """Whether a record of the subscriptions topic has `from` in its document and no start in its header. A start in the
+    header comes from a command that delivers the past events itself."""
     value = record.event
     if value is None or (b'"from"' not in value and b"\\u" not in value):  # nearly all
         return False

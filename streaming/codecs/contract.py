@@ -15,7 +15,7 @@ MOST_CHARACTERS = 1_000  # of a reason: it goes into a header of the dead letter
 
 
 class Undecodable(ValueError):
-    """The bytes are no event; the text gives the reason for readers of the dead letter."""
+    """The bytes are not an event. The text states the reason, also in the dead letter."""
 
     def __init__(self, why: str) -> None:
         super().__init__(cut(why, MOST_CHARACTERS))

@@ -1,4 +1,4 @@
-"""Whether a subscription gets an event, and why, line by line."""
+"""Explain whether a subscription matches an event, line by line."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from streaming.text_format import plain
 
 @dataclass(frozen=True)
 class SubscriptionVerdict:
-    """Whether a subscription gets an event, line by line."""
+    """An explanation of whether a subscription matches an event, line by line."""
 
     change: Change
     lines: list[Line]
-    idle: str  # why it does not count, whatever the lines say; else ""
+    idle: str  # why it matches nothing (paused, expired), else ""
 
     @classmethod
     def of(
         cls, change: Change, pattern: Pattern, event: dict[str, Any], now_ms: int | None = None
     ) -> SubscriptionVerdict:
-        """The verdict on an event. Without a time, nothing has expired."""
+        """Compare a subscription with an event. Without a time, `expires_at` is ignored."""
         return cls(change, explain(pattern, event), change.idle(now_ms))
 
     @property
@@ -34,22 +34,22 @@ class SubscriptionVerdict:
 
     @property
     def subscriber(self) -> str:
-        """The subscriber."""
+        """The subscriber of the subscription."""
         return self.change.subscription.subscriber
 
     @property
     def matches(self) -> bool:
-        """Whether the subscriber gets the event."""
+        """Whether the subscription matches the event."""
         return not self.idle and not self.failed
 
     @property
     def failed(self) -> list[Line]:
-        """The lines that do not hold; `str` says what was wanted and what was found."""
+        """The lines that do not hold. `str` of a line names the wanted and the found value."""
         return [line for line in self.lines if not line.held]
 
     @property
     def near_miss(self) -> bool:
-        """Whether all but one line held."""
+        """Whether all lines but one hold."""
         return not self.idle and len(self.failed) == 1
 
     @property
