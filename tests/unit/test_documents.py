@@ -122,7 +122,7 @@ RUN_BY = {
     "docs/operations.md": "tests/integration/commands/test_tutorial.py",
     "docs/papers.md": "tests/bench/test_matchers.py",
     "docs/algorithms.md": "tests/unit/matchers/algorithms/test_adding.py",
-    "docs/reference.md": "tests/unit/offline/test_offline.py",
+    "docs/how-to/test-subscriptions.md": "tests/unit/offline/test_offline.py",
     "docs/tutorial.md": "tests/integration/commands/test_tutorial.py",
 }
 

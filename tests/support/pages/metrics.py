@@ -99,7 +99,7 @@ LABELS = {
     "patchlevel": "of Python's version",
     "phase": "phase of a batch: sending new parts of the state to the workers (`prepare`), applying changes (`apply`)",
     "query": "`query.name`",
-    "reason": "[reason](reference.md#dead-letters) of the dead letter",
+    "reason": "[reason](records.md#dead-letters) of the dead letter",
     "request": "Kafka's name of the request, such as `Produce`",
     "result": "answer to a change of a subscription",
     "role": "kind of process: Spark's JVM, its Python workers, other children of the driver (`beside`)",
