@@ -30,13 +30,13 @@ class StoredSubscription(NamedTuple):
     partition: int
     offset: int
     time_ms: int  # when it was written
-    value: bytes | None  # None: deleted
+    value: bytes | None  # None: unsubscribed
     change: Change
     start: bytes | None = None  # the start of its past events: the header `sluice_start`
 
     @property
     def document(self) -> dict[str, Any]:
-        """The document; a deleted subscription has none."""
+        """The document. It is None after an unsubscription."""
         document: dict[str, Any] = orjson.loads(self.value or b"null")
         return document
 

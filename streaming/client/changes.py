@@ -35,8 +35,8 @@ class WrittenChanges:
         self._came: list[ChangeAck] = []
 
     def wait(self, timeout_s: float = TIMEOUT_S) -> list[ChangeAck]:
-        """Wait until the job has answered every change. Each subscription is then in force, paused or deleted, and
-        every event published from now on is matched accordingly.
+        """Wait until the job has answered every change. Each subscription is then in force, paused or
+        unsubscribed, and every event published from now on is matched accordingly.
 
         Returns the answers in the order of their arrival. Raises `ChangeRefused` with the reasons if the job rejected
         a change, and `Unanswered` after `timeout_s`. The changes stay written, and `wait` may be called again.

@@ -201,7 +201,7 @@ class Client:
         return Starts(records, skipped)
 
     def unsubscribe(self, *ids: str) -> WrittenChanges:
-        """Delete subscriptions. Earlier deliveries stay in the subscriber's topic."""
+        """Remove subscriptions. Earlier deliveries stay in the subscriber's topic."""
         return self.write([_withdrawal(id) for id in ids], "withdrawals")
 
     def pause(self, *ids: str) -> WrittenChanges:
@@ -221,7 +221,7 @@ class Client:
         self, changes: Iterable[Writable], what: str = "changes", *, answers: bool | None = None
     ) -> WrittenChanges:
         """Write records to the subscriptions topic without checking them. A record is (id, document), or (id, None) to
-        delete the subscription, both in bytes; a third item may name the partition. Use it for very many changes.
+        unsubscribe, both in bytes; a third item may name the partition. Use it for very many changes.
 
         If the status topic cannot be read, `wait` raises the error; with `answers=True`, this call raises it and writes
         nothing. With `answers=False` the changes take no memory, and `wait` is not possible.
