@@ -1,4 +1,4 @@
-"""Test cases in YAML: an event, and the subscriptions that it must satisfy.
+"""Run test cases from YAML: an event, and the subscriptions that must match it.
 
     subscriptions: subscriptions.jsonl    # a file beside this one, or a list or mapping (by id) of documents
     cases:
@@ -8,7 +8,8 @@
         contains: [s1]                    # these, and maybe others
         excludes: [s3]                    # none of these
 
-What has expired counts nevertheless, so that a case that holds today holds tomorrow. What is paused matches nothing.
+An expired subscription matches as before its expiry, so the result does not depend on the date. A paused subscription
+matches nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Translate CESQL, the expression language of CloudEvents, to patterns.
 
-Attributes are texts, whole numbers of 32 bits or truth values, and compare after a cast to the type of the right side,
-or for IN and LIKE to that of the left. Of which type an attribute is, an expression does not say: a pattern asks for
-each type what the cast would give. A comparison with a missing attribute, or with one that cannot be cast, is false.
+Attributes are strings, integers of 32 bits or booleans. A comparison casts to the type of the right side, IN and LIKE
+to the type of the left side. An expression does not name the type of an attribute, so a pattern has an entry for each type
+with the result of the cast. A comparison with a missing attribute, or with one that cannot be cast, is false.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read subscriptions and events from files, each with its place, and report invalid ones."""
+"""Read subscriptions and events from files, each with its location, and report invalid documents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Location:
-    """The place of a document: a file, and within it a line, the number of a document, or the id of a subscription."""
+    """The location of a document: a file, and in it a line, the number of a document, or the id of a subscription."""
 
     file: str
     kind: str = ""
@@ -50,13 +50,13 @@ class Document:
         return self.change.subscription
 
     def idle(self, now: datetime | None) -> str:
-        """The reason that it matches nothing, or "". Without a time nothing has expired."""
+        """The reason that it matches nothing, or "". Without a time, `expires_at` is ignored."""
         return self.change.idle(None if now is None else at(now))
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """An invalid event, or a subscription that the job would refuse."""
+    """An invalid event, or a subscription that the job would reject."""
 
     place: Location
     id: str | None  # as far as it is known
@@ -70,7 +70,7 @@ class Rejection:
 
 
 def nearest(name: str, names: Collection[str]) -> str:
-    """The end of an error about an unknown name, with the nearest known one."""
+    """Return the end of an error message about an unknown name: the nearest known name."""
     text = known(name, names)
     return text if len(text) <= 200 else f"there are {len(names):,} others"
 
@@ -84,7 +84,7 @@ def subscriptions(file: Path) -> Iterator[Document | Rejection]:
 
 
 def read(place: Location, key: str | None, document: Any) -> Document | Rejection:
-    """Read a subscription given as Python's form of JSON; `key` is the id that it has from elsewhere."""
+    """Read a subscription from Python's form of JSON. `key` is its id if the document has none."""
     try:
         return Document(place, read_document(key, document), document["pattern"])
     except Refused as error:
@@ -93,7 +93,7 @@ def read(place: Location, key: str | None, document: Any) -> Document | Rejectio
 
 
 def latest(results: Iterable[Document | Rejection], refused: Callable[[Rejection], None]) -> dict[str, Document]:
-    """The last valid document of each id, by id: the same as the job has after it has read them all."""
+    """Return the last valid document of each id: the state of a job that has read them all."""
     documents = {}
     for document in results:
         if isinstance(document, Rejection):

@@ -1,6 +1,6 @@
 """Rewrite rules of Amazon EventBridge as subscriptions.
 
-Their patterns are those of this language, but that a dot in a name leads into an object there:
+Their patterns are those of this language, except that a dot in a name leads into an object:
 `{"detail.state": [...]}` is `{"detail": {"state": [...]}}`. Both may stand in one pattern; here they become one tree.
 """
 

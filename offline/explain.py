@@ -1,4 +1,4 @@
-"""Explain for one event and each subscription why they match, or why not."""
+"""Explain for an event and each subscription why they match or do not match."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Explained:
 
     @property
     def matches(self) -> bool:
-        """Whether at least one matches."""
+        """Whether at least one subscription matches."""
         return any(v.matches for v in self.verdicts)
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ def explain_all(documents: Iterable[Document], event: Event, now: datetime) -> E
 
 
 def verdict(document: Document, event: Event, now: datetime | None = None) -> SubscriptionVerdict:
-    """The verdict of one subscription. Without a time, nothing has expired."""
+    """Compare a subscription with an event. Without a time, `expires_at` is ignored."""
     return SubscriptionVerdict.of(document.change, parse(document.pattern), event, None if now is None else at(now))
 
 

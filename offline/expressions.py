@@ -1,4 +1,4 @@
-"""Rewrite expressions of another language, one a line, as subscriptions."""
+"""Rewrite expressions of another language, one per line, as subscriptions."""
 
 from __future__ import annotations
 

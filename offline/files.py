@@ -15,7 +15,7 @@ CHUNK_BYTES = 1 << 18  # about a thousand events
 
 
 class InputError(Exception):
-    """A file or an argument cannot be used; the text names it, the reason and what would work."""
+    """A file or an argument cannot be used. The text names it, the reason and the remedy."""
 
 
 def name_of(file: Path) -> str:
@@ -23,14 +23,14 @@ def name_of(file: Path) -> str:
 
 
 def content(file: Path) -> bytes:
-    """The whole file. Raises InputError."""
+    """Return the content of a file. Raises InputError."""
     with _opened(file) as stream:
         text: bytes = stream.read()
     return text.removeprefix(BOM_UTF8)
 
 
 def lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Each line that is not blank, with its number from 1 on. Raises InputError."""
+    """Yield each line that is not blank, with its number from 1 on. Raises InputError."""
     for batch in batches(file):
         yield from batch
 

@@ -19,7 +19,7 @@ Deliveries = dict[str, list[str]]  # ids by subscriber, both ascending
 
 @dataclass(frozen=True)
 class Delivered:
-    """The subscribers that get the event of a line."""
+    """The subscribers that receive the event of a line."""
 
     line: int
     deliveries: Deliveries
@@ -53,7 +53,7 @@ class SubscriberIndex:
         return cls(snapshot, {d.subscription.id: d.subscription for d in listed})
 
     def deliveries(self, events: Sequence[Event]) -> list[Deliveries]:
-        """The subscribers of each event."""
+        """Return the subscribers of each event."""
         return [by_subscriber(self.subscriptions[id] for id in ids) for ids in self.snapshot.match(events)]
 
 

@@ -1,6 +1,7 @@
-"""Put patterns together: all of several, one of several, and the opposite.
+"""Combine patterns: all of several, one of several, the opposite.
 
-A pattern is an object as SUBSCRIPTIONS.md describes it, or NEVER, which no event meets and which has no spelling there.
+A pattern is an object as SUBSCRIPTIONS.md describes it, or NEVER, which no event meets and which the
+language cannot express.
 """
 
 from __future__ import annotations

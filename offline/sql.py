@@ -1,8 +1,8 @@
 """Translate conditions of SQL's WHERE to patterns.
 
-A field is a column, which is NULL where the event lacks it or has null, and a comparison with NULL is unknown: neither
-it nor its NOT gets the event. So a condition has two patterns, for when it is true and for when it is false. A value of
-another type than the one it is compared with counts as NULL.
+A field is a column. It is NULL if the event lacks it or has null. A comparison with NULL is unknown: neither the
+comparison nor its negation selects the event. So a condition becomes two patterns, one for true and one for false. A
+value of another type than the compared value counts as NULL.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from matchers.language.parsing import MAX_DEPTH, RESERVED
 
 
 class TranslationError(ValueError):
-    """A condition cannot be read, or has no equal in the pattern language; the text is the reason."""
+    """A condition cannot be read, or the pattern language has no equivalent; the text has the reason."""
 
 
 @dataclass(frozen=True)

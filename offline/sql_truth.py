@@ -1,4 +1,4 @@
-"""What makes a condition true and what makes it false, as patterns: CESQL and SQL share this."""
+"""Translate a condition to two patterns, one for true and one for false; shared by CESQL and SQL."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def met(operand: Field | Literal, entries: list[Any]) -> Pattern | None:
 
 
 def text_but(entry: Any) -> dict[str, Any]:
-    """The entry of a list for texts for which another entry does not hold."""
+    """The entry of a list for strings for which another entry does not hold."""
     return {"$and": [ANY_TEXT, {"anything-but": entry}]}
 
 

@@ -1,4 +1,4 @@
-"""Check subscription documents in files as the job would: report refusals, and warnings on the others."""
+"""Check subscription documents in files as the job does: report rejections, and warnings on accepted ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ValidationSummary:
 
 
 def validate_files(files: Iterable[Path], now: datetime) -> Iterator[Rejection | ValidationSummary]:
-    """Refusals and warnings while reading, and the summary at the end. Raises InputError."""
+    """Yield rejections and warnings while reading, and a summary at the end. Raises InputError."""
     accepted = refused = 0
     notes: list[Remark] = []
     first: dict[str, Location] = {}

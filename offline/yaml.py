@@ -1,6 +1,6 @@
-"""Read YAML with the meaning of JSON: texts, numbers, true, false, null, lists, and mappings with texts as keys.
+"""Read YAML with the meaning of JSON: strings, numbers, true, false, null, lists, and mappings with string keys.
 
-A plain word is a number, true, false or null where YAML 1.2 says so, and else a text: `NO`, `on`, `12:30`, `2026-01-01`
+A plain word is a number, true, false or null by YAML 1.2, and else a string: `NO`, `on`, `12:30`, `2026-01-01`
 and `007` stay as they are written.
 """
 

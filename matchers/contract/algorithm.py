@@ -1,4 +1,4 @@
-"""An entry of the registry: how to build an algorithm's matcher, and everything else that may be asked of it."""
+"""Describe an algorithm in the registry: how to build its matcher, and its properties."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ class Algorithm:
 
     @property
     def exactly(self) -> Mapping[str, Any]:
-        """The options of `build` with which it lists the matches and nothing else."""
+        """Return the options of `build` with which it lists exactly the matches."""
         return {"exact": True} if self.approximate else {}

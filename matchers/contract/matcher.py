@@ -41,7 +41,7 @@ class Matcher(ABC):
 
     @property
     def about(self) -> str:
-        """Which algorithm it is and why, if that was decided when it was built; else empty."""
+        """The algorithm and the reason for it, if `build` chose it; else empty."""
         return ""
 
     def memory_bytes(self) -> int:
@@ -49,7 +49,7 @@ class Matcher(ABC):
         return sum(array.nbytes for array in self._arrays())
 
     def read_only(self) -> Self:
-        """Itself, with arrays that can no longer be changed, as those of an index that is mapped from a file cannot.
+        """Return this matcher with read-only arrays, as in an index that is mapped from a file.
 
         To numba such an array is of another type, so without this all kernels are compiled twice: once for an index
         that a process has built, once for one that it has mapped.
@@ -70,7 +70,7 @@ class Matcher(ABC):
 
 
 class RatedMatcher(Matcher):
-    """An approximate matcher that is told with each batch how many false positives it may list."""
+    """An approximate matcher that gets the permitted rate of false positives with each batch."""
 
     @abstractmethod
     def match(self, events: EventBatch, *, false_positives: ArrayLike | None = None) -> MatchBatch:
@@ -90,10 +90,10 @@ class AdaptiveMatcher(Matcher):
     @property
     @abstractmethod
     def settled(self) -> bool:
-        """Whether it has learnt enough: to match more events of the same kind costs no more than to match them."""
+        """Whether it has learnt enough: further events of the same kind cost their matching only."""
 
     def read_only(self) -> Self:
-        """Itself as it is: what it has learnt is in its arrays."""
+        """Return this matcher unchanged, because it keeps what it has learnt in its arrays."""
         return self
 
 

@@ -1,4 +1,4 @@
-"""Subscriptions, events and matches as arrays: N events, A columns, S subscriptions, I intervals, M matches."""
+"""Hold subscriptions, events and matches as arrays: N events, A columns, S subscriptions, I intervals, M matches."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ class SubscriptionTable:
         return begins
 
     def listed_beyond(self, length: int) -> int:
-        """How many intervals lists have beyond so many: those of one subscription in one column."""
+        """Count the intervals by which the lists (of one subscription in one column) exceed this length."""
         begin, end = slice(None, -length), slice(length, None)
         same = self.subscription[begin] == self.subscription[end]
         return int(np.count_nonzero(same & (self.column[begin] == self.column[end])))
 
     @cached_property
     def needed(self) -> Int32:
-        """[S]: in how many columns an event must hit an interval."""
+        """[S]: the number of columns in which an event must hit an interval."""
         return np.bincount(self.subscription[self.begins], minlength=self.n_subscriptions).astype(np.int32)
 
 

@@ -1,4 +1,4 @@
-"""The conditions of a table's rows as tests of an event itself, for rows whose columns leave doubt."""
+"""Test an event itself by the conditions of a table's rows, for rows that the columns do not decide."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_KEPT_CONDITIONS = 50_000  # intervals and operators whose tests are kept fr
 
 
 class Conditions:
-    """Tests are made when a row is first in doubt. Several threads may ask at the same time."""
+    """Tests by row, made when a row first needs one. Several threads may use them at the same time."""
 
     def __init__(self, vocabulary: Vocabulary, table: SubscriptionTable, residuals: Mapping[int, Residual]) -> None:
         self._vocabulary, self._table, self._residuals = vocabulary, table, residuals
@@ -25,7 +25,7 @@ class Conditions:
         self._size = 0
 
     def of(self, row: int) -> list[Condition]:
-        """The conditions of a row, as tests of the values at its paths."""
+        """Return the conditions of a row, as tests of the values at its paths."""
         kept = self._kept.get(row)
         return self._made(row) if kept is None else kept
 

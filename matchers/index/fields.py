@@ -1,4 +1,4 @@
-"""The fields that subscriptions name; no others are read from an event."""
+"""Collect the fields that subscriptions name; only these are read from an event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = re.compile(r'[^\x00-\x1f"\\\ud800-\udfff]*')
 
 @dataclass
 class Node:
-    """A name on the way to some field, or a field itself, or both."""
+    """A name on the path to a field, or a field, or both."""
 
     path: int = -1  # position in Fields.paths
     children: dict[str, Node] = field(default_factory=dict)

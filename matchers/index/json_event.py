@@ -1,4 +1,4 @@
-"""Read an event from its JSON in Python: the few that the kernel leaves, and those that are needed whole."""
+"""Read an event from JSON in Python: events that the kernel cannot read, and events that are needed whole."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matchers.language.operators import show
 
 
 def parsed(event: bytes) -> Event:
-    """A JSON object (RFC 8259, UTF-8) of at most MAX_LEVELS levels. Of a repeated name the last counts. Raises
+    """Parse a JSON object (RFC 8259, UTF-8) of at most MAX_LEVELS levels. The last of equal names counts. Raises
     MatchingError."""
     try:
         text = event.decode()

@@ -1,4 +1,4 @@
-"""A segment: subscriptions compiled together, with their ids, vocabulary and table."""
+"""Build, merge and read segments: subscriptions compiled together, with ids, vocabulary and table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Match events one at a time: what a batch pays once, an event alone must not pay at all.
+"""Match events one at a time, without the fixed costs of a batch.
 
 A `Workspace` holds the arrays of all steps between calls, so an event costs a few calls of kernels and no arrays of its
 own. What these cannot decide (`read_one`, `settle_one`) goes the way of a batch.
@@ -36,7 +36,7 @@ _FIRST_ROOM_VALUES = 256  # of an event
 
 @dataclass(frozen=True, eq=False)
 class Single:
-    """A snapshot for events that come alone. Several threads may match at the same time, each in its own workspace."""
+    """A snapshot for single events. Several threads may match at the same time, each in a workspace of its own."""
 
     snapshot: Snapshot
     _free: list[Workspace] = field(default_factory=list)

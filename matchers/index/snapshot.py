@@ -1,4 +1,4 @@
-"""One numbered, immutable version of a set of subscriptions.
+"""Keep a numbered, immutable version of a set of subscriptions.
 
 A snapshot is a few segments and, for each, the positions of those that were replaced or removed since it was built.
 An update appends a small segment and joins it with those before it that are not FANOUT times as long as all after
@@ -60,7 +60,7 @@ class Part:
 
     @property
     def about(self) -> str:
-        """Its algorithm and, if that was chosen for it, why."""
+        """The algorithm and, if it was chosen automatically, the reason."""
         return self.matcher.about or self.algorithm
 
     @cached_property
@@ -152,7 +152,7 @@ class Snapshot:
 
     @property
     def about(self) -> str:
-        """The algorithm of the longest part and, if it was chosen for it, why."""
+        """The algorithm of the longest part and, if it was chosen automatically, the reason."""
         longest = max(self.parts, key=lambda part: len(part.segment.ids), default=None)
         return longest.about if longest else self.algorithm
 
@@ -168,7 +168,7 @@ class Snapshot:
         *,
         frozen: int = 0,
     ) -> Snapshot:
-        """The next version: `remove`, then `add`, which replaces an id that is there. Unknown ids are ignored.
+        """Return the next version: `remove`, then `add`, which replaces existing ids. Unknown ids are ignored.
 
         The `frozen` oldest parts are not compacted.
         """
@@ -224,7 +224,7 @@ class Snapshot:
         return first
 
     def swapped(self, old: Sequence[Part], removed: Sequence[Int32], new: Part) -> Snapshot:
-        """The same version with `new` in place of `old`.
+        """Return the same version with `new` in place of `old`.
 
         `old` are consecutive parts, and `new` was made of them when `removed` were their removed positions.
         """

@@ -1,4 +1,4 @@
-"""Many texts as two arrays: a million of them fit in a mapped file, without Python objects."""
+"""Store many texts as two arrays: a mapped file holds a million of them without Python objects."""
 
 from __future__ import annotations
 

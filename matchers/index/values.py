@@ -1,4 +1,4 @@
-"""The values of events in the named fields, as arrays: N events, V values."""
+"""Read the values of events in the named fields as arrays: N events, V values."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _name(kind: type) -> str:
 
 
 def _read_child(value: Any, node: Node, in_array: bool, scalars: Scalars, level: int) -> bool:
-    """The same; most values are numbers and texts that stand alone, and are read here."""
+    """Append a value like `_read`. Most values are single numbers and texts, which are read here."""
     kind = type(value)
     if in_array or (kind is not str and kind is not int and kind is not float):
         return _read(value, node, in_array, scalars, level)
@@ -235,7 +235,7 @@ def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) ->
 
 
 def without(values: Values, paths: NDArray[np.bool_]) -> Values:
-    """Without the values of these fields ([paths])."""
+    """Return the values without those of these fields ([paths])."""
     dropped = paths[values.path]
     if not dropped.any():
         return values

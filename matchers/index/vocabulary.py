@@ -1,6 +1,6 @@
-"""The vocabulary: the columns of a table, and the numbers of an event's values on them.
+"""Number the values of events on the columns of a table: the vocabulary.
 
-A column of a facet that is a line of bytes knows the ends of all ranges that subscriptions use on it, its cuts,
+A column of a facet that is a line of bytes holds the ends of all ranges that subscriptions use on it, its cuts,
 ascending. A value's code is how many cuts lie at or below it, so a range from cut i to cut j is exactly the codes
 i + 1 .. j:
 

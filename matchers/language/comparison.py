@@ -24,12 +24,12 @@ SYMBOLS = (*_ORDERS, "=")
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Numbers compare with numbers and texts with texts; two of any type may be equal."""
+    """An order of values: numbers compare with numbers, strings with strings; values of any type may be equal."""
 
     symbol: str
 
     def against(self, others: Iterable[Scalar]) -> Callable[[Scalar], bool]:
-        """Whether a value compares so with one of the others. Its cost does not depend on their number."""
+        """Test whether a value compares so with one of the others, at a cost that does not depend on their number."""
         places = {place for place in map(_place, others) if place is not None}
         met = _equal(places) if self.symbol == "=" else _ordered(self.symbol, places)
         return lambda value: met(_place(value))
@@ -47,7 +47,7 @@ _Place = tuple[type, Any]  # a value with its type: what differs in it does not 
 
 
 def _place(value: Scalar) -> _Place | None:
-    """A value with its type; None for what compares with nothing: an absent field and NaN."""
+    """A value with its type; None for an absent field and NaN, which compare with nothing."""
     if is_number(value):
         number = facets.number(value)
         return (float, number) if number == number else None

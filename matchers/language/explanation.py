@@ -28,7 +28,7 @@ from matchers.language.verification import Condition, condition, seen
 
 @dataclass(frozen=True)
 class Explanation:
-    """The reason that one predicate holds, or does not."""
+    """The reason that one predicate holds or does not hold."""
 
     predicate: Predicate | Contains | Compared
     held: bool
@@ -48,7 +48,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Alternatives:
-    """The reason that one of the patterns of an `$or` holds, or none does."""
+    """The reason that a pattern of an `$or` holds, or that none holds."""
 
     patterns: tuple[tuple[Explanation | Alternatives, ...], ...]
     held: bool
@@ -65,7 +65,7 @@ Line = Explanation | Alternatives
 
 
 def explain(pattern: Pattern, event: Event) -> list[Line]:
-    """One line for each predicate and each `$or`; the event satisfies the pattern when all of them held.
+    """Return a line for each predicate and each `$or`. The event satisfies the pattern if all of them hold.
 
     An event with arrays can be seen in several ways (`naive`): the lines are about one that satisfies the pattern or,
     if none does, about one that meets one part after the other while it can. Neither tries all the ways there are.

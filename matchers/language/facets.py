@@ -1,4 +1,4 @@
-"""Facets: ordered lines on which event values have a place, so that operators become ranges.
+"""Facets: ordered lines of event values, on which operators become ranges.
 
 `number` is the line of doubles; other types have no place on it. On `token` every value of every type has one, as
 bytes: in the order of the types, numbers in theirs, texts in that of their UTF-8:
@@ -79,7 +79,7 @@ def number(value: float) -> float:
 
 
 def fold(text: str) -> str:
-    """Equal for texts that differ in case only, by Unicode's full case folding."""
+    """Fold the case of a text by Unicode's full case folding: texts that differ in case only become equal."""
     return text.casefold()
 
 
@@ -198,7 +198,7 @@ def union(ranges: Iterable[Range]) -> list[Range]:
 
 
 def intersection(a: Sequence[tuple[Bound, Bound]], b: Sequence[tuple[Bound, Bound]]) -> list[tuple[Bound, Bound]]:
-    """The intersection of both. It may contain an empty range [k, k), which does no harm."""
+    """The intersection of two lists of ranges. It may contain an empty range [k, k), which is harmless."""
     a, b = sorted(a), sorted(b)
     common = []
     i = j = 0

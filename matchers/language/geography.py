@@ -1,4 +1,4 @@
-"""The distance of a position, whose latitude and longitude are two fields, from a place on the earth."""
+"""Measure the distance of a position, given by two fields, from a point on the earth."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Within:
     metres: float
 
     def against(self, others: Iterable[Scalar]) -> Callable[[Scalar], bool]:
-        """Whether a latitude is near enough with one of these longitudes: with the nearest, whatever the latitude."""
+        """Test whether a latitude and one of these longitudes are near enough. The nearest longitude decides."""
         nearest = min((self._turn(number) for other in others if abs(number := _number(other)) <= 180), default=inf)
 
         def test(value: Scalar) -> bool:

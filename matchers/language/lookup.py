@@ -1,4 +1,4 @@
-"""Look values up among many operators without asking each operator.
+"""Look values up among many operators without evaluating each operator.
 
 An operator is mostly one region of one facet, and the regions of many are sorted ranges there:
 
@@ -8,8 +8,8 @@ An operator is mostly one region of one facet, and the regions of many are sorte
     for some value:           [c------d)           value lies in some range if, for two values next to each other,
                                    [e----f)        the first range that begins after one ends before the other
 
-Operators that are more than a region, such as wildcards, are asked one by one; `lowering` limits their number.
-Cost: O(N log N) for N operators, then O(M (log N + log M)) for M values, and M for each operator asked by itself.
+Operators that are not just a region, such as wildcards, are evaluated one by one; `lowering` limits their number.
+Cost: O(N log N) for N operators, then O(M (log N + log M)) for M values, and M for each operator evaluated by itself.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def array_test(contains: Contains) -> Callable[[Sequence[Scalar]], bool]:
 
 
 def met(operators: Sequence[Operator], values: Sequence[Scalar]) -> list[bool]:
-    """For each operator whether it holds for some value."""
+    """Return for each operator whether it holds for some value."""
     places: dict[str, list[bytes]] = {}
     answers = []
     for operator in operators:
@@ -98,12 +98,12 @@ def closed_test(intervals: Iterable[Interval]) -> Callable[[float], bool]:
 
 
 def count_single(operators: Iterable[Operator], each: bool = False) -> int:
-    """The number of operators that the tests ask one by one, those within others included."""
+    """The number of operators that the tests evaluate one by one, nested operators included."""
     return sum(_count(operator, each) for operator in operators)
 
 
 def count_within(residual: Operator) -> int:
-    """The number of operators that the test of an operator without a facet asks one by one; at least itself."""
+    """The number of operators that the test of an operator without a facet evaluates one by one, itself included."""
     return max(1, count_single(residual.operators)) if isinstance(residual, Not | AnythingBut) else 1
 
 
@@ -116,7 +116,7 @@ def _count(operator: Operator, each: bool) -> int:
 
 
 def _region(operator: Operator) -> tuple[str, list[Range]] | None:
-    """The facet and the disjoint ranges on it that say all of the operator; None if no facet can."""
+    """The facet and the disjoint ranges on it that are equivalent to the operator; None if there are none."""
     constraint = operator.constraint()
     if constraint.residual or len(constraint.regions) != 1:
         return None
@@ -185,7 +185,7 @@ def _innermost(ranges: list[Range]) -> tuple[list[bytes], list[bytes]]:
 
 
 def _each_has_one(lows: list[bytes], highs: list[bytes], places: list[bytes]) -> bool:
-    """Whether some place lies in each range; the ends of the ranges and the places ascend."""
+    """Whether each range contains a place. The ends of the ranges and the places ascend."""
     if len(lows) <= len(places):
         return all(_has_one(places, low, high) for low, high in zip(lows, highs, strict=True))
     if not places or highs[0] <= places[0] or lows[-1] > places[-1]:

@@ -38,7 +38,7 @@ Alternative = Sequence[tuple[Path, Constraint | Contains | Compared]]
 
 @dataclass(frozen=True, slots=True)
 class Conjunction:
-    """In each column a value of the event lies in the region, and what no facet can express holds too.
+    """A conjunction: in each column, a value of the event lies in the region, and the conditions without a facet hold.
 
     All conditions on one field are about the same value, and those on fields within one array about the same element.
     """
@@ -115,7 +115,7 @@ def _conjunction(alternative: Alternative) -> Conjunction:
 
 
 class _Choices:
-    """How many conditions of an alternative choose a value, or an object on the way to one."""
+    """Count the conditions of an alternative that choose a value, or an object on the way to one."""
 
     def __init__(self, alternative: Alternative) -> None:
         self._chosen: Counter[Path] = Counter()  # by each beginning of the path of the value

@@ -36,7 +36,7 @@ Region = Sequence[Interval] | Sequence[Range]
 
 
 class Operator(Protocol):
-    """A condition on one value: its definition, and where on the facets the values lie that meet it."""
+    """A condition on one value: its definition, and the regions of the facets in which the matching values lie."""
 
     def holds(self, value: Scalar) -> bool: ...
 
@@ -53,7 +53,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """Holds when one of its operators does for the field's value."""
+    """A predicate on a field: it holds if one of its operators holds for the value."""
 
     path: Path
     operators: tuple[Operator, ...]
@@ -70,8 +70,8 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """Holds when one of the operators, or each, holds for some value of the field's array; or, if that is not wanted,
-    when it is not so."""
+    """A predicate on an array: it holds if one of the operators, or each, holds for some value. If it is negated, it
+    holds if that is not so."""
 
     path: Path
     operators: tuple[Operator, ...]
@@ -82,7 +82,7 @@ class Contains:
         return self.accepts(view.arrays.get(self.path, ()))
 
     def accepts(self, values: Sequence[Scalar]) -> bool:
-        """The definition. It asks each operator about each value; `lookup.array_test` answers the same, faster."""
+        """Evaluate each operator for each value: the definition. `lookup.array_test` gives the same result, faster."""
         combined = all if self.each else any
         return combined(any(map(operator.holds, values)) for operator in self.operators) is self.is_wanted
 
@@ -94,7 +94,7 @@ class Contains:
 
 
 class Relation(Protocol):
-    """A comparison of a value with others: it makes the test, and tells in which ranges values and others can pass."""
+    """A comparison of a value with others: it makes the test, and gives the ranges in which both can pass."""
 
     def against(self, others: Iterable[Scalar]) -> Callable[[Scalar], bool]: ...
 
@@ -103,10 +103,11 @@ class Relation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Holds when the field's value compares so with some value of the other field; or, if not wanted, with none.
+    """A predicate on two fields: it holds if the value compares so with some value of the other field; or, if it is
+    negated, with none.
 
-    Of what the paths of both begin with, the objects are those chosen; beyond, all values of an array count. So the
-    answer for a value takes no search, however many arrays an event has.
+    In the common beginning of both paths, the objects are the chosen ones; after it, all values of an array count. So
+    a value needs no search, however many arrays an event has.
     """
 
     path: Path
@@ -122,7 +123,7 @@ class Compared:
         return values_at(view.objects.get(self.path[: self.common], ABSENT), self.other[self.common :])
 
     def against(self, others: Iterable[Scalar]) -> Callable[[Scalar], bool]:
-        """The test of a value, where these are the other field's."""
+        """Return the test of a value against these values of the other field."""
         test = self.relation.against(others)
         return lambda value: test(value) is self.is_wanted
 
@@ -137,7 +138,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Holds when one of its patterns does: `$or`."""
+    """A disjunction, `$or`: it holds if one of its patterns holds."""
 
     patterns: tuple[Pattern, ...]
 
@@ -147,7 +148,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Holds when all its parts do; without parts it always does."""
+    """A pattern: it holds if all its parts hold; without parts it always holds."""
 
     parts: tuple[Part, ...]
 
@@ -167,9 +168,9 @@ Part = Predicate | Contains | Compared | OneOf
 
 
 def values_at(event: Any, path: Path) -> list[Scalar]:
-    """The values that an event may hold at a path: one, or where arrays lie on the way one for each element.
+    """Return the values of an event at a path: one value, or one for each element of the arrays on the path.
 
-    An empty array, an object and what is missing are ABSENT.
+    An empty array, an object and a missing field are ABSENT.
     """
     values: list[Scalar] = []
     stack = [(event, 0)]
@@ -189,7 +190,7 @@ def values_at(event: Any, path: Path) -> list[Scalar]:
 
 
 def elements(node: Any) -> Iterator[Scalar]:
-    """The values in an array, however deep in others they lie. Objects are none."""
+    """Return the values in an array and in the arrays within it, without objects."""
     stack = [node]
     while stack:
         element = stack.pop()

@@ -1,8 +1,8 @@
-"""The definition of matching. Slow and obvious; every algorithm is compared with it.
+"""The reference implementation of matching: slow and obvious. Every algorithm is compared with it.
 
 An array stands for any one of its elements. So an event with arrays may be seen in several ways, each of which gives
-every field one value or none, and it satisfies a pattern when one way of seeing it does. `contains-all` and its like
-are about all values of an array, in the objects of that way; so is `compare-field` of its other field.
+every field one value or none, and it satisfies a pattern when one way of seeing it does. `contains-all`,
+`contains-none` and `contains-exactly` look at all values of an array; so does `compare-field` for its other field.
 """
 
 from __future__ import annotations
@@ -41,6 +41,6 @@ def matches(pattern: Pattern, event: Event) -> bool:
 
 
 def match(patterns: Mapping[Id, Pattern], events: Iterable[Event]) -> list[list[Id]]:
-    """For each event the ids of the patterns it satisfies, in the order of `patterns`."""
+    """Return for each event the ids of the patterns that it satisfies, in the order of `patterns`."""
     seen = (list(views(event)) for event in events)
     return [[id for id, pattern in patterns.items() if any(map(pattern.holds, ways))] for ways in seen]

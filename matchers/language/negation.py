@@ -1,4 +1,4 @@
-"""Negate a pattern: `$not` moves down to the predicates, so that nothing else need know it."""
+"""Negate a pattern: `$not` moves down to the predicates, so that no other module handles it."""
 
 from __future__ import annotations
 

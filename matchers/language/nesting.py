@@ -1,4 +1,4 @@
-"""The limit on nesting in events, so that what reads them may be recursive."""
+"""Limit the nesting of events, so that readers may be recursive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TOO_DEEP = f"an event is nested deeper than {MAX_LEVELS} levels of objects and a
 
 
 def is_too_deep(event: Any) -> bool:
-    """Whether an event has more levels than that."""
+    """Whether an event has more than MAX_LEVELS levels."""
     level = [event]
     for _ in range(MAX_LEVELS):
         inner = [value for node in level for value in (node.values() if isinstance(node, Mapping) else node)]

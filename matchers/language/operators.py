@@ -1,4 +1,4 @@
-"""The operators of the language: the definition of each, and the ranges of values for which it holds."""
+"""Define the operators of the language, each with the ranges of values for which it holds."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ class AnythingBut:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """A value for which none of these holds, or none at all: what `$not` makes of a predicate."""
+    """A value for which none of these holds, or an absent value: the negation of a predicate by `$not`."""
 
     operators: tuple[Operator, ...]
 
@@ -376,7 +376,7 @@ def _intervals(numeric: Numeric) -> Sequence[Interval]:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """The field holds a value, or it holds none."""
+    """A field that holds a value, or that holds none."""
 
     wanted: bool
 
@@ -414,7 +414,7 @@ class Cidr:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """All of these hold for the same value: `$and`."""
+    """A value for which all of these hold: `$and`."""
 
     operators: tuple[Operator, ...]
 

@@ -1,4 +1,4 @@
-"""Parse a pattern from JSON into the model; errors say what is wrong and where.
+"""Parse a pattern from JSON into the model; an error names the field and the reason.
 
     {"symbol": ["IBM", {"prefix": "MS"}], "quote": {"price": [{"numeric": [">", 100, "<=", 200]}]}}
 
@@ -50,7 +50,7 @@ _Refused = Callable[[str], PatternError]  # of a reason
 
 
 class OperatorError(ValueError):
-    """An operator's argument cannot be used; `parse` adds the field."""
+    """An operator's argument is invalid; `parse` adds the field."""
 
 
 def parse(document: Any) -> Pattern:
@@ -85,7 +85,7 @@ def _parts(document: Any, path: Path, depth: int) -> Iterator[Part]:
 
 
 def _check_list(name: str, node: Mapping[Any, Any], path: Path) -> None:
-    """Refuse an operator whose list was forgotten: a field of that name would never match."""
+    """Reject an operator outside a list: a field of that name would never match."""
     operator = next(iter(node))
     if len(node) == 1 and (operator in OPERATORS or operator in OF_SEVERAL):
         if operator in FIELDS_TOO and not _takes(operator, node[operator]):
@@ -255,7 +255,7 @@ def _operator(entry: Mapping[str, Any], depth: int = 0) -> Operator:
 
 
 def _unknown(name: str, argument: Any) -> str:
-    """The error about an unknown operator, with what says the same here."""
+    """The error about an unknown operator, with the equivalent operator of this language."""
     same = EQUIVALENTS.get(name.lstrip("$").replace("_", "-").lower())
     if same is None and isinstance(argument, list | Mapping):
         same = f"for a field {show(name)} of an object write it without the list: {{{show(name)}: {show(argument)}}}"

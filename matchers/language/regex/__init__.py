@@ -1,4 +1,4 @@
-"""Regular expressions of RE2's syntax, whose time is linear in the text.
+"""Match regular expressions in RE2's syntax, in time linear in the length of the text.
 
 For: read an expression, and decide whether it accepts a text. May enter: expressions and texts from anybody, hostile
 ones too. Must not know: patterns, events, operators.

@@ -18,7 +18,7 @@ States = frozenset[int]
 
 
 class Automaton:
-    """Several threads may match at the same time: what they find out anew, they find out alike."""
+    """A lazily built automaton. Several threads may match at the same time; they compute equal states."""
 
     def __init__(self, node: Node) -> None:
         self._tests: list[Test | None] = []  # of each state; None: it goes on without a character

@@ -2,7 +2,7 @@
 
     ab|c{2,5}[^d-f]*\\p{Lu}.
 
-Backreferences and lookaround, which no reader in linear time can have, are refused as in RE2.
+Backreferences and lookaround, which need more than linear time, are rejected as in RE2.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Test = Callable[[str], bool]  # of a character
 
 
 class ExpressionError(ValueError):
-    """The text is no expression; the message is the reason."""
+    """The text is not an expression; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
