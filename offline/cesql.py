@@ -1,8 +1,8 @@
 """Translate CESQL, the expression language of CloudEvents, to patterns.
 
 Attributes are strings, integers of 32 bits or booleans. A comparison casts to the type of the right side, IN and LIKE
-to the type of the left side. An expression does not name the type of an attribute, so a pattern has an entry for each type
-with the result of the cast. A comparison with a missing attribute, or with one that cannot be cast, is false.
+to the type of the left side. An expression does not name the type of an attribute, so a pattern has an entry for each
+type with the result of the cast. A comparison with a missing attribute, or with one that cannot be cast, is false.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def _plain(document: Any) -> bool:
 
 
 def _is_plain(node: Any) -> bool:
-    """Check a value, in loops without a call per value: this runs for every pattern, and `all` takes three times as long."""
+    """Check a value in loops without a call per value: this runs for every pattern, and `all` takes thrice as long."""
     kind = type(node)
     if kind is dict:
         for name in node:
