@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import uuid
 from functools import partial
 from typing import Annotated
@@ -15,11 +16,14 @@ from commands.shared.flags import SUBMITTED, with_settings
 from commands.shared.signals import stop_on_signals
 from config import Settings
 from streaming.errors import JobError
+from streaming.log import error_fields, logger
 from streaming.monitoring import logs
 from streaming.process import checkpoint, supervision
 from streaming.process.supervision import RestartHistory
+from streaming.version import VERSION
 
 app = typer.Typer()
+log = logger("sluice.process")
 
 
 @app.command()
@@ -36,7 +40,12 @@ def run(
     last_exit_code: Annotated[int | None, typer.Option(hidden=True)] = None,
     progress: Annotated[int | None, typer.Option(hidden=True)] = None,  # a file descriptor
 ) -> None:
-    logs.configure(settings.log.format, settings.log.level)
+    began = time.monotonic()
+    query = settings.query.name
+    logs.configure(settings.log.format, settings.log.level, query)
+    log.info(
+        "process_started", role="supervisor" if supervised else "job", query=query, version=VERSION, pid=os.getpid()
+    )
     submitted = SUBMITTED in os.environ
     if supervised and submitted:
         raise JobError(
@@ -50,13 +59,19 @@ def run(
             last = [] if past.exit_code is None else [f"--last-exit-code={past.exit_code}"]
             return [sys.executable, *same, f"--restarts={past.restarts}", f"--progress={past.progress}", *last]
 
-        raise typer.Exit(
-            supervision.supervise(command, stop_on_signals(), partial(checkpoint.obstacle, settings.query.checkpoint))
-        )
+        obstacle = partial(checkpoint.obstacle, settings.query.checkpoint)
+        code = supervision.supervise(command, stop_on_signals(), obstacle)
+        log.info("process_exited", exit_code=code, uptime_s=round(time.monotonic() - began, 1))
+        raise typer.Exit(code)
     from streaming.driver import launch, session  # not in the supervisor: Spark's import takes a second, and memory
 
     past = None if restarts is None else RestartHistory(restarts, last_exit_code, progress)
     jars = JARS / "spark"
     opens = partial(session.submitted, settings) if submitted else partial(session.own, settings, jars)
-    launch.run(settings, opens, stop_on_signals(), lineage or uuid.uuid4().hex, past)
+    try:
+        launch.run(settings, opens, stop_on_signals(), lineage or uuid.uuid4().hex, past)
+    except Exception as error:
+        log.error("job_failed", **error_fields(error), uptime_s=round(time.monotonic() - began, 1))
+        raise
     session.keep_class_archive(jars)
+    log.info("process_exited", exit_code=0, uptime_s=round(time.monotonic() - began, 1))

@@ -1,4 +1,7 @@
-"""Loggers whose lines are an event and named fields: `log.info("batch", events=3)`."""
+"""Loggers whose lines are a name and fields: `log.info("batch_finished", event_count=3)`.
+
+`log_events` lists the names.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,12 @@ def logger(name: str) -> structlog.stdlib.BoundLogger:
     return bound
 
 
+def error_fields(error: BaseException, text: str = "") -> dict[str, str]:
+    """The fields of a line about an error: its type and its text, or `text` instead."""
+    return {"error_type": type(error).__name__, "error": text or str(error)}
+
+
 def _as_record(logger: WrappedLogger, method: str, event: EventDict) -> dict[str, Any]:
-    """The event is the message of a log record, the rest its `fields`."""
+    """The name is the message of a log record, the rest its `fields`."""
     kept = {name: event.pop(name) for name in ("exc_info", "stack_info") if name in event}
     return {"msg": event.pop("event"), "extra": {"fields": event}, **kept}

@@ -202,7 +202,7 @@ def read_more(pipeline: Pipeline, added: Mapping[str, Iterable[tuple[int, int, i
     pipeline.settings = replace(pipeline.settings, topics=names.sources.events)
     pipeline.deleted.begin(names.by_topic(positions))
     state.positions = {**state.positions, **positions}
-    log.info("reading more topics", topics=sorted(sources))
+    log.info("topics_added", topics=sorted(sources))
 
 
 def _bounds(names: TopicNames, topics: Topics) -> dict[SourcePartition, tuple[int, int]]:
@@ -380,7 +380,7 @@ def monitored(
         console = _console(settings, monitor) if options.console else None
         server = last.enter_context(Server(options.host, options.port, monitor.view, console, options.token))
         last.enter_context(checkpoint.announced(settings.query.checkpoint, server.url))
-        log.info("starting", query=settings.query.name, monitoring=server.url)
+        log.info("monitoring_started", monitoring_url=server.url)
         yield monitor, server.url
 
 

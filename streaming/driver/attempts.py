@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from streaming.documents.records import Record
 from streaming.driver.composition import TopicNames
 from streaming.errors import Forbidden
-from streaming.log import logger
+from streaming.log import error_fields, logger
 from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted
 from streaming.publishing.ownership import Owner
 from streaming.rows import SourcePartition
@@ -43,7 +43,7 @@ def commit(
                 raise
             # A topic that was deleted a moment ago may still be listed, so the pauses grow.
             deadline.pause()
-            log.warning("transaction aborted, trying again", reason=str(aborted))
+            log.warning("transaction_retried", **error_fields(aborted))
 
 
 @dataclass

@@ -22,7 +22,7 @@ log = logger("sluice.job")
 ASK_EVERY_S = 0.02  # where the topics end, after a batch
 SAY_AFTER_S = 5.0  # what a stop waits for
 WAIT_FOR_A_BATCH_S = 1.0  # before the main thread looks after the rest again
-WITHOUT_WAITING = "a second signal ends the job at once; what is not committed is repeated by the next one"
+WITHOUT_WAITING = "a second signal ends the job at once; the next start repeats the uncommitted batch"
 
 
 class SparkBatches:
@@ -118,7 +118,7 @@ class SparkBatches:
     def _refuse(self) -> None:
         """Wait for the current batch and refuse all further ones."""
         if not self._turn.acquire(timeout=SAY_AFTER_S):
-            log.warning("the batch in hand is not done yet, waiting for it", instead=WITHOUT_WAITING)
+            log.warning("batch_awaited", hint=WITHOUT_WAITING)
             self._turn.acquire()
         self._finished = True
         self._turn.release()

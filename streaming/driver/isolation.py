@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from matchers.contract.tables import Int64
-from streaming.log import logger
+from streaming.log import error_fields, logger
 
 log = logger("sluice.batch")
 
@@ -91,7 +91,7 @@ class Isolation(Generic[Batch, Row]):
             rows = self._tried(batch, PIECE_TRIES if places is None or len(places) == 1 else 1)
         except WorkersLost as reason:
             places = self.places(batch) if places is None else places
-            log.warning("workers lost", reason=str(reason), rows=len(places))
+            log.warning("workers_lost", **error_fields(reason), row_count=len(places))
             if len(places) < 2:
                 # If workers fail even on an empty batch, the row is not the cause.
                 self._tried(self.only(batch, places[:0]), PIECE_TRIES)
@@ -110,7 +110,7 @@ class Isolation(Generic[Batch, Row]):
             except WorkersLost as reason:
                 if not reason.again:
                     raise
-                log.warning("workers lost, trying again", reason=str(reason))
+                log.warning("workers_retried", **error_fields(reason))
         return self.match(batch)
 
 

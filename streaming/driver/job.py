@@ -33,7 +33,7 @@ from streaming.kafka.ends import TopicEnds
 from streaming.kafka.event_topics import is_matched, resolved
 from streaming.kafka.topic_watch import Watch
 from streaming.kafka.topics import Topics
-from streaming.log import logger
+from streaming.log import error_fields, logger
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.reporting import Observer, Observers, Report
 from streaming.monitoring.spark import progress
@@ -132,7 +132,7 @@ class JobRun:
                 monitor.enter(STOPPING)
                 if state is not None:
                     state.close()
-        log.info("stopped", query=settings.query.name)
+        log.info("job_stopped")
 
     @contextmanager
     def _restoring(self, restore: Callable[[Store], T]) -> Iterator[Callable[[SparkSession], tuple[Store, T]]]:
@@ -157,8 +157,10 @@ class JobRun:
     def _compile_base(self) -> None:
         """Compile the kernels without which there is no job."""
         if stages := kernels.needed([FALLBACK_ALGORITHM]):
-            log.info("compiling kernels", of=[name for stage in stages for name in stage])
-            with processes(os.cpu_count() or 1) as compilers:
+            cores = os.cpu_count() or 1
+            algorithms = [name for stage in stages for name in stage]
+            log.info("kernels_compiling", algorithms=algorithms, estimate_s=kernels.estimate_s(stages, cores))
+            with processes(cores) as compilers:
                 kernels.compile(stages, {}, compilers, _say)
 
     def _index_of_settings(
@@ -169,7 +171,12 @@ class JobRun:
         chosen = self.settings.matching
         stages = kernels.needed([chosen.algorithm])
         compiling = [name for stage in stages for name in stage]
-        log.info("compiling kernels, matching without an index", of=compiling, algorithm=FALLBACK_ALGORITHM)
+        log.info(
+            "index_preparing",
+            algorithms=compiling,
+            fallback_algorithm=FALLBACK_ALGORITHM,
+            estimate_s=kernels.estimate_s(stages, os.cpu_count() or 1),
+        )
         done = count(1)
 
         def say(compiled: CompiledKernels) -> None:
@@ -227,7 +234,7 @@ class JobRun:
             query = self._query(spark, batches, pipeline.names.sources, begins, most)
             warming.result()
         monitor.enter(RUNNING)
-        log.info("running", **self._facts(state, url))
+        self._log_start(state, url)
         self.running(monitor)
         while query.isActive and not self.stop.wait(0.1):
             monitor.beat(partial(progress, query, spark, reads=not is_direct))
@@ -247,7 +254,8 @@ class JobRun:
                 batches, most = make_batches(), now
                 begins = assembly.begins(pipeline.names, state, topics)
                 query = self._query(spark, batches, pipeline.names.sources, begins, most)
-                log.info("batches have another limit", events=most, index=state.snapshot.about)
+                log.info("batch_limit_changed", event_limit=most, index=state.snapshot.about)
+        log.info("job_stopping", reason="requested" if self.stop.is_set() else "query ended")
         monitor.enter(STOPPING)
         try:
             batches.end(query, by_request=self.stop.is_set())
@@ -264,7 +272,7 @@ class JobRun:
         try:
             bounds = assembly.bounds_of(topics, added)
         except BrokerUnreachable as error:
-            log.warning("topics cannot be read yet", topics=list(added), reason=str(error))
+            log.warning("topics_unreadable", topics=list(added), **error_fields(error))
             return
         assembly.read_more(pipeline, bounds)
         watch.add(added)
@@ -291,20 +299,20 @@ class JobRun:
             .start()
         )
 
-    def _facts(self, state: State, url: str | None) -> dict[str, Any]:
-        return {
-            "query": self.settings.query.name,
-            "version": state.version,
-            "subscriptions": len(state.snapshot),
-            "algorithm": self.settings.matching.algorithm,
-            "index": state.snapshot.about,
-            "monitoring": url,
-            "start_s": round(time.monotonic() - self.began, 1),
-        }
+    def _log_start(self, state: State, url: str | None) -> None:
+        log.info(
+            "job_started",
+            state_version=state.version,
+            subscription_count=len(state.snapshot),
+            algorithm=self.settings.matching.algorithm,
+            index=state.snapshot.about,
+            monitoring_url=url,
+            start_s=round(time.monotonic() - self.began, 1),
+        )
 
 
 def _say(compiled: CompiledKernels) -> None:
-    log.info("kernels compiled", of=compiled.name, kernels=compiled.kernels, cpu_s=round(compiled.cpu_s, 1))
+    log.info("kernels_compiled", algorithm=compiled.name, kernel_count=compiled.kernels, cpu_s=round(compiled.cpu_s, 1))
 
 
 def _warm(spark: SparkSession, pipeline: Pipeline, *, reading: bool) -> None:
@@ -315,7 +323,7 @@ def _warm(spark: SparkSession, pipeline: Pipeline, *, reading: bool) -> None:
         reason = of_worker(str(error)) or workers_lost(str(error)) or error
         if not isinstance(reason, WorkersLost):
             raise reason from error
-        log.warning("workers not warmed up", reason=str(reason))
+        log.warning("warm_up_failed", **error_fields(reason))
 
 
 def _forget(spark: SparkSession, spark_checkpoint: str) -> None:

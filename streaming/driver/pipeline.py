@@ -110,7 +110,7 @@ class Pipeline:
             self.load_shedder.seen(report.waited_ms)
             snapshot = self.state.snapshot
             report.state = {"version": self.state.version, "subscriptions": len(snapshot), "parts": len(snapshot.parts)}
-            log.info("batch", **report.fields())
+            log.info("batch_finished", **report.fields())
             self.observer.batch(report)
 
     def adopt(

@@ -156,7 +156,7 @@ def _created(config: Mapping[str, str]) -> SparkSession:
                 raise
             if _by_signal(code):
                 raise SparkFailed(f"Spark's JVM was killed while it started (exit code {code})") from error
-            log.warning("Spark's JVM ended while it started", exit_code=code)
+            log.warning("jvm_start_failed", exit_code=code)
         time.sleep(1.0 + attempt)
     raise JobError(
         f"Spark's JVM ended while it started, {START_ATTEMPTS} times, with exit code {code}; standard error says why. "
@@ -332,9 +332,15 @@ def keep_class_archive(jars: Path) -> None:
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if gateway is None or process is None or not archive.written_by(process):
         return
+    log.info("class_archive_writing", timeout_s=EXIT_TIMEOUT_S)
+    began = time.monotonic()
     gateway.shutdown()
     assert process.stdin is not None
     process.stdin.close()  # it ends when this does
-    with suppress(subprocess.TimeoutExpired):
+    try:
         process.wait(EXIT_TIMEOUT_S)
-        archive.keep()
+    except subprocess.TimeoutExpired:
+        log.warning("class_archive_failed", timeout_s=EXIT_TIMEOUT_S)
+        return
+    archive.keep()
+    log.info("class_archive_written", duration_s=round(time.monotonic() - began, 1))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from streaming.errors import JobError
 from streaming.kafka.start_offsets import warn_deleted
 from streaming.kafka.topics import Topics
-from streaming.log import logger
+from streaming.log import error_fields, logger
 from streaming.publishing.contract import Offsets, TopicPartition
 
 log = logger("sluice.job")
@@ -74,7 +74,7 @@ class DeletedEvents:
             firsts = self.firsts(self._gaps.keys())
         except JobError as error:
             if not self._fails:
-                log.warning("the broker does not say where events begin, asking again later", reason=str(error))
+                log.warning("first_offsets_unavailable", **error_fields(error))
             self._fails = True
             return 0
         finally:

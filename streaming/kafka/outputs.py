@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from streaming.errors import JobError
 from streaming.kafka import layout
 from streaming.kafka.topics import Topic, Topics
-from streaming.log import logger
+from streaming.log import error_fields, logger
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -90,7 +90,7 @@ class OutputTopics:
                 Topic(name, self._partitions, self._replication_factor, self._config) for name in sorted(unknown)
             )
             for name, reason in failed.items():
-                log.warning("output topic cannot be made", topic=name, reason=reason)
+                log.warning("output_topic_failed", topic=name, error=reason)
             there = self._topics.partitions()  # somebody else may have made one of them, with another number
             self._know({name: there.get(name, self._partitions) for name in unknown - failed.keys()})
         else:
@@ -126,7 +126,7 @@ class OutputTopics:
         try:
             self._know(listing.result())
         except JobError as error:
-            log.warning("the broker does not say which topics there are", reason=str(error))
+            log.warning("topic_list_unavailable", **error_fields(error))
 
     def _know(self, partitions: dict[str, int]) -> None:
         self._known = self._known | partitions

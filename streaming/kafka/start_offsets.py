@@ -43,11 +43,7 @@ class Beginning:
                 )
         known = {source for source, _ in committed}
         for source in sorted({source for source, _ in bounds} - known):
-            log.warning(
-                "nothing is committed for this topic: it is new to this query, or it was deleted and made again; "
-                "it is read from its first record on",
-                topic=names[source],
-            )
+            log.warning("topic_offsets_missing", topic=names[source])
         # An added partition is read from its beginning on, too, but what was deleted of it is missing.
         is_new = {at: is_events(at[0]) and at[0] not in known for at in bounds}
         positions = {at: committed.get(at, low if is_new[at] else 0) for at, (low, _) in bounds.items()}
@@ -77,10 +73,10 @@ def with_a_batch(positions: Mapping[SourcePartition, int], bounds: Bounds) -> di
 def warn_deleted(at: TopicPartition, begin: int, end: int, offsets: int) -> None:
     """Log the deleted offsets of a partition, from `begin` until before `end`."""
     log.warning(
-        "events were deleted before they were read",
+        "events_deleted",
         topic=at[0],
         partition=at[1],
-        **{"from": begin},
-        to=end,
-        offsets=offsets,
+        offset_from=begin,
+        offset_to=end,
+        offset_count=offsets,
     )

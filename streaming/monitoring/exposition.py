@@ -103,7 +103,7 @@ def _of_batches(figures: Figures) -> Iterator[Family]:
     yield _counters("sluice_dead_letters", "Dead letters, without those of a query's first start.", letters, "reason")
     help = "Time that tasks spent on encoding deliveries as record batches, summed over all tasks."
     yield CounterMetricFamily("sluice_publish_encoding_seconds", help, figures.encoded_ms / 1000)
-    phases = {what.removesuffix("_ms"): ms / 1000 for what, ms in figures.spent_ms.items() if what != "batch_ms"}
+    phases = {what.removesuffix("_ms"): ms / 1000 for what, ms in figures.spent_ms.items() if what != "duration_ms"}
     yield _counters("sluice_batch_phase_seconds", "Time that batches spent in some of their phases.", phases, "phase")
     help = "Share of deliveries of the last batch that might be wrong; 0 if matching is exact."
     yield GaugeMetricFamily("sluice_false_positives_ratio", help, figures.false_positives)

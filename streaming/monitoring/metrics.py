@@ -8,7 +8,7 @@ from typing import NamedTuple
 class JobMetric(NamedTuple):
     """A value in a section of /status.json."""
 
-    key: str  # there; a counter's in reports, the log and spans too
+    key: str  # there; a counter's in reports and spans too
     label: str = ""  # on the page and in `top`; none: they show it another way
     metric: str = ""  # of Prometheus; none: metrics count it another way
     help: str = ""  # of the metric
@@ -16,6 +16,7 @@ class JobMetric(NamedTuple):
     labels: tuple[str, ...] = ()  # the metric's, where the value is a mapping, or several counters are one metric
     result: tuple[str, ...] = ()  # of a counter that is one of several: the value of the label `result`
     without: float | None = None  # the metric's value while the section is null
+    logged: str = ""  # the field in the log line of a batch
 
 
 OF_CHANGES = "Changes of subscriptions, without those of a query's first start."
@@ -30,44 +31,87 @@ READ = (
 )
 # What a batch's report counts.
 COUNTED = (
-    JobMetric("matched", "events that matched", "sluice_matched_events", "Events that some subscription matched."),
-    JobMetric("matches", "matches", "sluice_matches", "Pairs of an event and a subscription that matches it."),
-    JobMetric("deliveries", "deliveries", "sluice_deliveries", "Deliveries committed to the topics of subscribers."),
-    JobMetric("undecodable", "events not decoded"),  # dead letters by reason
-    JobMetric("changes", "changes accepted", "sluice_changes", OF_CHANGES, labels=("result",), result=("accepted",)),
-    JobMetric("refused", "changes refused", "sluice_changes", OF_CHANGES, labels=("result",), result=("refused",)),
+    JobMetric(
+        "matched",
+        "events that matched",
+        "sluice_matched_events",
+        "Events that some subscription matched.",
+        logged="matched_event_count",
+    ),
+    JobMetric(
+        "matches",
+        "matches",
+        "sluice_matches",
+        "Pairs of an event and a subscription that matches it.",
+        logged="match_count",
+    ),
+    JobMetric(
+        "deliveries",
+        "deliveries",
+        "sluice_deliveries",
+        "Deliveries committed to the topics of subscribers.",
+        logged="delivery_count",
+    ),
+    JobMetric("undecodable", "events not decoded", logged="undecodable_count"),  # dead letters by reason
+    JobMetric(
+        "changes",
+        "changes accepted",
+        "sluice_changes",
+        OF_CHANGES,
+        labels=("result",),
+        result=("accepted",),
+        logged="change_count",
+    ),
+    JobMetric(
+        "refused",
+        "changes refused",
+        "sluice_changes",
+        OF_CHANGES,
+        labels=("result",),
+        result=("refused",),
+        logged="rejected_change_count",
+    ),
     JobMetric(
         "over_quota",
         "deliveries over quota",
         "sluice_deliveries_over_quota",
         "Deliveries over quotas.deliveries_per_second.",
+        logged="over_quota_count",
     ),
     JobMetric(
         "workers_lost",
         "workers lost",
         "sluice_workers_lost",
         "Times that workers died on a batch, or were killed because they hung.",
+        logged="workers_lost_count",
     ),
     JobMetric(
-        "workers_hung", "workers that hung", "sluice_workers_hung", "Times that workers were killed because they hung."
+        "workers_hung",
+        "workers that hung",
+        "sluice_workers_hung",
+        "Times that workers were killed because they hung.",
+        logged="workers_hung_count",
     ),
     JobMetric(
         "transactions_aborted",
         "transactions aborted",
         "sluice_transactions_aborted",
         "Aborted attempts at a transaction.",
+        logged="aborted_transaction_count",
     ),
     JobMetric(
         "deleted_unread",
         "events deleted unread",
         "sluice_events_deleted_unread",
         "Offsets of events that were deleted before they were read; markers of transactions among them count too.",
+        logged="deleted_event_count",
     ),
     JobMetric(
         "slot_transactions",
         "transactions of tasks",
         "sluice_slot_transactions",
         "Transactions that tasks committed, each in a slot.",
+        logged="slot_transaction_count",
     ),
     JobMetric(
         "published_bytes",
@@ -75,15 +119,28 @@ COUNTED = (
         "sluice_published_bytes",
         "Record batches that tasks published, as brokers store them.",
         unit="bytes",
+        logged="published_bytes",
     ),
 )
 TOTALS = (*READ, *COUNTED)
 LABELS = {total.key: total.label for total in TOTALS}
 
 STATE = (
-    JobMetric("subscriptions", "subscriptions", "sluice_subscriptions", "Subscriptions, paused ones included."),
-    JobMetric("version", "version", "sluice_state_version", "Changes that the state includes, counted by offsets."),
-    JobMetric("parts", "parts", "sluice_state_parts", "Parts of the state."),
+    JobMetric(
+        "subscriptions",
+        "subscriptions",
+        "sluice_subscriptions",
+        "Subscriptions, paused ones included.",
+        logged="subscription_count",
+    ),
+    JobMetric(
+        "version",
+        "version",
+        "sluice_state_version",
+        "Changes that the state includes, counted by offsets.",
+        logged="state_version",
+    ),
+    JobMetric("parts", "parts", "sluice_state_parts", "Parts of the state.", logged="segment_count"),
     JobMetric(
         "bytes",
         "size of the parts",

@@ -14,7 +14,7 @@ from streaming.documents.subscriber_metrics import LookedUp, LookUp
 from streaming.errors import JobError
 from streaming.index import packing
 from streaming.latencies import Latencies
-from streaming.log import logger
+from streaming.log import error_fields, logger
 from streaming.monitoring.figures import Figures
 from streaming.monitoring.memory import resident_bytes
 from streaming.monitoring.reporting import Observer, Report
@@ -159,7 +159,7 @@ class Monitor(Observer):
         except JobError as error:
             self._broker = replace(before, error=str(error))
             if before.error is None:
-                log.warning("the broker does not say where the topics end", reason=str(error))
+                log.warning("end_offsets_unavailable", **error_fields(error))
             return
         behind = any(lag.records for lag in self._lag(ends))
         since = (now if before.silent_s(now) > BROKER_S else before.behind_since or now) if behind else None
@@ -176,7 +176,7 @@ class Monitor(Observer):
         try:
             total = sum(self._committed(events).values())
         except JobError as error:
-            log.debug("what tasks have committed is not known", reason=str(error))
+            log.debug("committed_offsets_unavailable", **error_fields(error))
             return
         before, self._reached = self._reached, (in_hand.batch, total)
         if before is not None and before[0] == in_hand.batch and total > before[1]:
@@ -187,19 +187,19 @@ class Monitor(Observer):
         view = self.view()
         lacked_index, self._lacked_index = self._lacked_index, view.preparation is not None
         if lacked_index and not self._lacked_index and view.state is not None:
-            without_s = round(view.now - self._preparation.since, 1)
-            log.info("matching with the index", index=view.state.index, without_s=without_s)
+            duration_s = round(view.now - self._preparation.since, 1)
+            log.info("index_ready", index=view.state.index, duration_s=duration_s)
         before, self._reported = self._reported, stuck(view)
         if before is not None and view.in_hand != before:
-            fields = {"batch": before.batch, "stage": before.stage, "after_s": round(view.now - before.since, 1)}
-            log.info("the batch continues", **fields)
+            stalled_s = round(view.now - before.since, 1)
+            log.info("batch_resumed", batch_id=before.batch, stage=before.stage, stalled_s=stalled_s)
         if self._reported is not None and self._reported != before:
             log.warning(
-                "the batch makes no progress",
-                batch=self._reported.batch,
+                "batch_stalled",
+                batch_id=self._reported.batch,
                 stage=self._reported.stage,
-                for_s=round(without_progress_s(view), 1),
-                look_at=look_at(view, self._reported.stage),
+                stalled_s=round(without_progress_s(view), 1),
+                hint=look_at(view, self._reported.stage),
             )
 
     def view(self) -> JobView:
@@ -236,7 +236,7 @@ class Monitor(Observer):
                 if self._broker.error is None:
                     self.look_at_tasks()
             except Exception:  # a mistake here must not leave everybody with old figures, unnoticed
-                log.exception("the job could not be looked at")
+                log.exception("monitoring_failed")
             if self._ended.wait(EVERY_S):
                 return
 

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from streaming.documents.records import OF_EVENTS
 from streaming.documents.trace_context import TRACED_EVENTS
 from streaming.latencies import STAGES, TOTAL, Latencies
-from streaming.monitoring.metrics import COUNTED
+from streaming.monitoring.metrics import COUNTED, STATE
 from streaming.rows import AcceptedChange, DeadLetter, Published, ReadProgress, Refusal, Row, is_events
 
-LOGGED = ("prepare", "apply")  # stages; of the others `latencies` tell
+LOGGED = ("prepare", "apply")  # stages; the latencies have the others
+FIELDS = {metric.key: metric.logged for metric in (*COUNTED, *STATE) if metric.logged}  # of counts, in the log line
 
 
 class Stage(NamedTuple):
@@ -132,19 +133,19 @@ class Report:
         self.ended = time.time()
         for name in LOGGED:
             self.spent_ms[f"{name}_ms"] = 1000 * sum(s.ended - s.began for s in self.stages if s.name == name)
-        self.spent_ms["batch_ms"] = 1000 * (self.ended - self.start)
+        self.spent_ms["duration_ms"] = 1000 * (self.ended - self.start)
         return {
-            "batch": self.number,
-            "events": self.events,
-            **self.counts,
-            "dead_letters": dict(self.dead_letters),
-            **({"publish_errors": by_request(self.publish_errors)} if self.publish_errors else {}),
-            "false_positives": self.false_positives,
+            "batch_id": self.number,
+            "event_count": self.events,
+            **{FIELDS[key]: count for key, count in self.counts.items()},
+            "dead_letter_counts": dict(self.dead_letters),
+            **({"publish_error_counts": by_request(self.publish_errors)} if self.publish_errors else {}),
+            "false_positive_ratio": self.false_positives,
             **{name: round(ms, 1) for name, ms in self.spent_ms.items()},
-            "encoded_ms": round(self.encoded_ms, 1),
+            "encode_ms": round(self.encoded_ms, 1),
             "latency_ms": self.latencies[TOTAL].summary(),
-            "latencies": {stage: latencies.to_json() for stage, latencies in self.latencies.items()},
-            **self.state,
+            "latency_histograms": {stage: latencies.to_json() for stage, latencies in self.latencies.items()},
+            **{FIELDS[key]: count for key, count in self.state.items()},
         }
 
 

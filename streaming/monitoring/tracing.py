@@ -114,12 +114,11 @@ class _Collector(SpanExporter):
         failing = result is not SpanExportResult.SUCCESS
         if failing != self._failing:
             self._failing = failing
-            fields = {"endpoint": self._endpoint}
             if failing:
-                reason = {"reason": self._heard.reason or "the job ends"}
-                log.warning("traces are lost", **(fields | reason))
+                error = self._heard.reason or "the job ends"
+                log.warning("trace_export_failed", endpoint=self._endpoint, error=error)
             else:
-                log.info("traces are taken again", **fields)
+                log.info("trace_export_recovered", endpoint=self._endpoint)
         return result
 
     def shutdown(self) -> None:
@@ -143,7 +142,7 @@ class _LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        log.debug("OpenTelemetry", said=message)
+        log.debug("opentelemetry_logged", message=message)
         if record.name.startswith("opentelemetry.exporter"):
             self.reason = self.reason or message
 

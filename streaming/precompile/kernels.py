@@ -24,6 +24,20 @@ from streaming.state.state import FALLBACK_ALGORITHM
 PUBLISHING, READING = "publishing", "reading"
 BASE = (PUBLISHING, FALLBACK_ALGORITHM)
 LONG = ("tiles", "ada_rein")  # go first, so that no processor waits for them at the end
+# CPU time of compiling, in s: only for estimates, so another processor may take half or twice as long.
+CPU_S = {
+    PUBLISHING: 16,
+    READING: 3,
+    FALLBACK_ALGORITHM: 15,
+    "auto": 4,
+    "be_tree": 14,
+    "counting": 2,
+    "hem": 16,
+    "ocm": 5,
+    "tama": 3,
+    "tiles": 39,
+}
+OTHERS_CPU_S = 15
 
 
 class CompiledKernels(NamedTuple):
@@ -36,6 +50,12 @@ def needed(algorithms: Collection[str], *, replays: bool = False) -> list[list[s
     """List what jobs with these algorithms still have to compile, and `replays`, each list after the one before."""
     stages = [*_stages(algorithms), [READING] if replays else []]
     return [left for stage in stages if (left := [name for name in stage if not marker.is_compiled(name)])]
+
+
+def estimate_s(stages: Sequence[Sequence[str]], cores: int) -> int:
+    """Estimate how long compiling what `needed` lists takes on so many free cores."""
+    took = [[CPU_S.get(name, OTHERS_CPU_S) for name in stage] for stage in stages]
+    return round(sum(max(*stage, sum(stage) / cores) for stage in took if stage))
 
 
 def is_lasting(algorithm: str) -> bool:

@@ -68,19 +68,18 @@ def supervise(
         progressed = _anything(told)
         if stop.is_set() or not (code < 0 or code == TRY_AGAIN):
             return code
-        lived = time.monotonic() - began
-        fields = {"exit_code": code, "lived_s": round(lived, 1)}
+        uptime_s = round(time.monotonic() - began, 1)
         if reason := obstacle():
-            log.error("the job ended, waiting until it can start", **fields, reason=reason)
+            log.error("job_blocked", exit_code=code, uptime_s=uptime_s, obstacle=reason)
             while obstacle():
                 if stop.wait(LOOK_EVERY_S):
                     return code
             pause = 0.0
-            log.info("the obstacle is gone, starting the job")
+            log.info("job_unblocked")
         else:
             longer = min(LONGEST_PAUSE_S, 2 * pause or 1.0 * (code == TRY_AGAIN))
-            pause = 0.0 if progressed or lived >= STEADY_S else longer
-            log.warning("the job ended, restarting it", **fields, pause_s=pause)
+            pause = 0.0 if progressed or uptime_s >= STEADY_S else longer
+            log.warning("job_restarted", exit_code=code, uptime_s=uptime_s, pause_s=pause)
             if stop.wait(pause):
                 return code
         past = RestartHistory(past.restarts + 1, code)

@@ -18,7 +18,7 @@ from streaming.errors import JobError, ProcessLost, StorageFailed
 from streaming.index import notes, packing
 from streaming.kafka.retention import DAY_MS
 from streaming.latencies import Latencies
-from streaming.log import logger
+from streaming.log import error_fields, logger
 from streaming.state import building
 from streaming.state.store import Manifest, Store
 
@@ -89,7 +89,7 @@ class Compactor:
                 raise ProcessLost(f"the process that joins parts has ended: {error}") from error
             except (OSError, StorageFailed) as error:
                 self._backoff_until = time.monotonic() + SAVE_EVERY_S
-                log.warning("parts not compacted", reason=str(error))
+                log.warning("compaction_failed", **error_fields(error))
                 return snapshot
             snapshot = snapshot.swapped(joining.parts, joining.removed, new)
             with self._lock:
@@ -98,13 +98,13 @@ class Compactor:
             lengths = Latencies()
             lengths.add(1000 * took_s)
             self.joins = self.joins.plus(lengths)
-            fields = {
-                "subscriptions": len(new.segment.ids),
-                "parts": len(joining.parts),
-                "s": round(took_s, 1),
-                "index": new.about,
-            }
-            log.info("parts compacted", **fields)
+            log.info(
+                "segments_compacted",
+                subscription_count=len(new.segment.ids),
+                segment_count=len(joining.parts),
+                duration_s=round(took_s, 1),
+                index=new.about,
+            )
         due = snapshot.due()
         if self._compaction is None and time.monotonic() >= self._backoff_until and (parts := snapshot.parts[due]):
             long_ago = 1000 * time.time() - LATE_MS
@@ -129,6 +129,8 @@ class Compactor:
 
     def close(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
         """Save the last version; a running compaction is cancelled."""
+        if self._compaction is not None and not self._compaction.future.done():
+            log.info("compaction_cancelled", segment_count=len(self._compaction.parts))
         self._joins.shutdown(wait=False, cancel_futures=True)
         self._saves.shutdown()
         if self._saving is not None:
@@ -144,11 +146,11 @@ class Compactor:
         except (OSError, JobError) as error:
             self._saved = None
             if str(error) != self._failure:
-                log.warning("state not saved", reason=str(error))
+                log.warning("state_save_failed", **error_fields(error))
             self._failure = str(error)
         else:
             if self._failure:
-                log.info("state saved again")
+                log.info("state_save_recovered")
             self._failure, self.saved_at, self.unsaved_since = "", time.time(), None
 
     def _retired(self, snapshot: Snapshot) -> list[Part]:

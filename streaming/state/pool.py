@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from streaming.log import logger
+from streaming.log import error_fields, logger
 
 log = logger("sluice.state")
 
@@ -91,7 +91,7 @@ class RestartingExecutor(Executor):
             if executor is self._executor and not self._ended:  # the first to notice
                 self._broken += 1
                 if self._broken < EXECUTOR_TRIES:
-                    log.warning("a process was killed, its work is done again", reason=str(error))
+                    log.warning("background_process_replaced", **error_fields(error))
                     self._executor = self._made()
             replaced = executor is not self._executor
         if replaced:

@@ -117,8 +117,11 @@ def restore(
             if id.encode() not in last
         ]
         snapshot = snapshot.update(joined(slices, chosen), [*withdrawn(slices, chosen), *gone], version=version)
-    fields = {"subscriptions": len(snapshot), "s": round(time.monotonic() - began, 1)}
-    log.info("state built from the topic" if saved is None else "saved state in use", **fields)
+    duration_s = round(time.monotonic() - began, 1)
+    if saved is None:
+        log.info("state_built", subscription_count=len(snapshot), duration_s=duration_s)
+    else:
+        log.info("state_restored", subscription_count=len(snapshot), duration_s=duration_s)
     return Restored(snapshot, files, positions, first_start, tuple(paths), tuple(chosen))
 
 
@@ -151,12 +154,7 @@ def _warn_of_lost(decisions: Decisions, last: LastWords[tuple[int, int]], ends: 
         if decision.in_force and decision.in_force[1] < ends.get(decision.in_force[0], 0) and id not in last
     ]
     if lost:
-        fields = {"subscriptions": len(lost), "ids": lost[:NAMED_IDS]}
-        log.warning(
-            "subscriptions that were in force are not any more: a refused change took the place of each in the topic, "
-            "or its tenant may not have it now",
-            **fields,
-        )
+        log.warning("subscriptions_lost", subscription_count=len(lost), subscription_ids=lost[:NAMED_IDS])
 
 
 def _pool(n: int, few: bool) -> AbstractContextManager[Executor]:
@@ -173,7 +171,7 @@ def _load(topics: SubscriptionsTopics, ranges: Ranges, store: Store, decisions: 
         nonlocal logged_s
         if time.monotonic() - logged_s > SAY_EVERY_S:
             logged_s = time.monotonic()
-            log.info("reading subscriptions", done=done, of=total)
+            log.info("subscriptions_loading", offset_count=done, offset_total=total)
 
     few = sum(end - begin for begin, end in ranges.values()) <= SLICE_OFFSETS
     with _pool(os.cpu_count() or 1, few) as pool:
@@ -185,7 +183,7 @@ def _built(
 ) -> tuple[Snapshot, dict[Part, Path]]:
     if not slices:
         return empty.of([], version), {}
-    log.info("building the index", algorithm=empty.algorithm)
+    log.info("index_building", algorithm=empty.algorithm)
     parts: dict[Part, Path] = {}
     with _pool(1, len(slices) == 1) as pool:
         for shard in range(empty.shards):

@@ -25,7 +25,7 @@ from matchers.errors import MatchingError
 from matchers.index.snapshot import Part, Snapshot
 from streaming.index import packing
 from streaming.kafka.retention import DAY_MS
-from streaming.log import logger
+from streaming.log import error_fields, logger
 from streaming.state import refusals
 from streaming.state.refusals import Place
 from streaming.state.remote import Copy
@@ -94,17 +94,17 @@ class Store:
         be gone.
         """
         if self._spoiled:
-            log.warning("saved state not used", file=self._file.name, reason=self._spoiled)
+            log.warning("saved_state_rejected", file=self._file.name, reason=self._spoiled)
             return None
         for path in self._manifests():
             try:
                 manifest = packing.read(path, Manifest, check=True)
                 if reason := self._unfit(manifest, snapshot, committed, time.time() if now is None else now):
-                    log.warning("saved state not used", file=path.name, reason=reason)
+                    log.warning("saved_state_rejected", file=path.name, reason=reason)
                     continue
                 parts = {packing.read(self.directory / n, Part, check=True): self.directory / n for n in manifest.parts}
             except (OSError, MatchingError) as error:
-                log.warning("saved state not used", file=path.name, reason=str(error))
+                log.warning("saved_state_rejected", file=path.name, **error_fields(error))
                 continue
             return snapshot.of(list(zip(parts, manifest.removed, strict=True)), manifest.version), parts, manifest
         return None

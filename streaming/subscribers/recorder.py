@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from matchers.index.snapshot import Snapshot
 from streaming.documents.subscriber_metrics import LookedUp
 from streaming.errors import JobError, Unsettled
-from streaming.log import logger
+from streaming.log import error_fields, logger
 from streaming.monitoring.reporting import Observer
 from streaming.monitoring.view import SubscribersView, SubscriberView
 from streaming.publishing.connection.client import Client
@@ -139,7 +139,7 @@ class SubscriberRecorder(Observer):
                 self._producer, self._reopen_at = None, now + RETRY_S
             if str(error) != self._trouble:
                 self._trouble = str(error)
-                log.warning("the metrics of subscribers cannot be kept", topic=self._topic.name, reason=self._trouble)
+                log.warning("subscriber_metrics_failed", topic=self._topic.name, **error_fields(error))
             self._retry_at = now + RETRY_S
 
     def _add(self) -> None:
@@ -158,7 +158,7 @@ class SubscriberRecorder(Observer):
             self._is_restored = True
             self._view = self._seen()
         subscribers, subscriptions = self._totals.size
-        log.info("metrics of subscribers", subscribers=subscribers, subscriptions=subscriptions)
+        log.info("subscriber_metrics_restored", subscriber_count=subscribers, subscription_count=subscriptions)
 
     def _sweep(self) -> None:
         """Forget who is gone, if anybody may be. The reports that were added are older than the snapshot."""

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 
 from streaming.errors import JobError
-from streaming.log import logger
+from streaming.log import error_fields, logger
 
 log = logger("sluice.job")
 
@@ -87,12 +87,12 @@ def check(context: SparkContext) -> None:
     try:
         interpreter = ask(context)
     except Py4JJavaError as error:  # the executor was lost: another will do
-        log.warning("the packages of executors are not known", reason=str(error.java_exception.toString()))
+        log.warning("executor_packages_unknown", **error_fields(error, str(error.java_exception.toString())))
         return
     if problem := interpreter.problem():
         raise JobError(f"{problem}. {MEND}")
     if others := interpreter.others():
-        log.warning("an executor has other versions of packages", host=interpreter.host, packages=others)
+        log.warning("executor_packages_differ", host=interpreter.host, packages=others)
 
 
 def ask(context: SparkContext, timeout_s: float | None = None) -> Interpreter:

@@ -161,7 +161,8 @@ def build(
     if whole is not None:
         of_whole = {id(matcher): whole(matcher) for matcher in found.values()}
         found = {choice: of_whole[id(matcher)] for choice, matcher in found.items()}
-    log.log(logging.DEBUG if table.n_subscriptions <= OFTEN else logging.INFO, reason)
+    level = logging.DEBUG if table.n_subscriptions <= OFTEN else logging.INFO
+    log.log(level, reason, extra={"event": "index_chosen"})
     return Auto(tuple(found), tuple(found.values()), reason)
 
 

@@ -77,7 +77,7 @@ class TimeLimit:
         def cancel() -> None:
             with lock:  # or it could end the next job
                 if running:
-                    log.warning("workers hang, killing them", after_s=round(time.monotonic() - began, 1))
+                    log.warning("workers_hung", duration_s=round(time.monotonic() - began, 1))
                     cancelled.set()
                     self.jobs.cancel()
 

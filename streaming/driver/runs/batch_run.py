@@ -22,7 +22,7 @@ from streaming.driver.isolation import Isolation, WorkersLost, workers_lost
 from streaming.driver.limits.quotas import Wants, wants
 from streaming.driver.pipeline import Pipeline
 from streaming.errors import BrokerUnreachable, ExecutorLost, Unsettled, of_worker
-from streaming.log import logger
+from streaming.log import error_fields, logger
 from streaming.monitoring.reporting import Report
 from streaming.publishing.contract import TopicPartition
 from streaming.rows import (
@@ -139,7 +139,7 @@ class BatchRun(ABC, Generic[Batch]):
                 done = []
                 if not isinstance(error, Unsettled) or deadline.ends(self.pipeline.state.positions != before):
                     raise
-                log.warning("a task could not publish, trying again", reason=str(error))
+                log.warning("publish_retried", **error_fields(error))
                 self.report.counts["transactions_aborted"] += not isinstance(error, ExecutorLost)
                 deadline.pause()
                 continue

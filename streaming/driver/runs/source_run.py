@@ -19,7 +19,7 @@ from matchers.contract.tables import Int64
 from streaming.driver.isolation import RAISED, ranges
 from streaming.driver.runs.batch_run import BatchRun, answers
 from streaming.driver.runs.epoch_run import EpochPlan, EpochReading, EpochRun
-from streaming.log import logger
+from streaming.log import error_fields, logger
 from streaming.publishing.contract import TopicPartition
 from streaming.rows import (
     SPARK_IS_RIGHT_FROM_MS,
@@ -63,8 +63,7 @@ class SourceRun(BatchRun[DataFrame]):
         try:
             yield from super().pieces(batch)
         except Misread as reason:
-            fields = {"batch": self.number, "reason": str(reason)}
-            log.warning("Spark cannot read all timestamps, so the tasks read the batch", **fields)
+            log.warning("timestamps_unreadable", batch_id=self.number, **error_fields(reason))
             epoch = EpochRun(self.pipeline, self.number, self.report, self.reading)
             yield from epoch.pieces(EpochPlan(0.0, self.planned(self.number)))
 

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from streaming.log import logger
+from streaming.log import error_fields, logger
 
 log = logger("sluice.monitoring")
 
@@ -115,7 +115,7 @@ class Connections:
             except BlockingIOError:
                 return
             except OSError as error:  # too many open files, or the client has gone
-                log.debug("a connection could not be accepted", reason=str(error))
+                log.debug("connection_failed", **error_fields(error))
                 if not self._open:
                     time.sleep(FULL_S)
                 else:

@@ -123,7 +123,7 @@ class Server:
         try:
             return _Request(request, answers, self._known, self.loopback).answer()
         except Exception:  # the others are answered all the same
-            log.exception("a request could not be read")
+            log.exception("request_unreadable")
             return b""
 
 
@@ -216,7 +216,7 @@ class _Request(BaseHTTPRequestHandler):
             try:
                 reply = answer(self._asked(query))
             except Exception:  # the job continues after any error here
-                log.exception("a request could not be answered", path=path)
+                log.exception("request_failed", path=path)
                 reply = (HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"could not be answered; see the log\n")
             self._send(*reply)
 
