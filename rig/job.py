@@ -103,7 +103,7 @@ class LoggedProcess:
     def last_lines(self) -> str:
         """The last lines of its log, without the reports of batches."""
         lines = self.log.read_text(errors="replace").splitlines()
-        return "\n".join([line[:1_000] for line in lines if '"event":"batch"' not in line][-LINES:])
+        return "\n".join([line[:1_000] for line in lines if '"event":"batch_finished"' not in line][-LINES:])
 
 
 class JobProcess(LoggedProcess):
@@ -141,7 +141,7 @@ class JobProcess(LoggedProcess):
 
     def wait_until_running(self, timeout_s: float) -> None:
         """Wait until it has logged that it runs, since it was started."""
-        self.wait_for("running", lambda: len(self.lines("running")) > self._runs, timeout_s)
+        self.wait_for("running", lambda: len(self.lines("job_started")) > self._runs, timeout_s)
 
     def ask_to_stop(self) -> None:
         """Ask it to end after the current batch. It is asked once: a second signal would not wait."""
@@ -164,7 +164,7 @@ class JobProcess(LoggedProcess):
 
     def kill_and_restart(self, timeout_s: float) -> None:
         """Kill all its processes with signal 9, and wait until it runs again."""
-        self._runs = len(self.lines("running"))
+        self._runs = len(self.lines("job_started"))
         self.kill()
         self.start()
         self.wait_until_running(timeout_s)

@@ -99,8 +99,8 @@ EVENTS = {
     "class_archive_writing": LogEvent(
         OF_PROCESS,
         "info",
-        "After the first run on a machine the JVM writes an archive of its classes, with which later starts are faster; "
-        "this takes up to a minute.",
+        "After the first run on a machine the JVM writes an archive of its classes, with which later starts are "
+        "faster. This takes up to a minute.",
         ("timeout_s",),
         action="Wait. Ending the process is safe: the next run writes the archive.",
         has_message=True,

@@ -30,15 +30,15 @@ class JobLog:
 
     def add(self, lines: Iterable[dict[str, Any]]) -> None:
         for line in lines:
-            if line["event"] != "batch":
+            if line["event"] != "batch_finished":
                 continue
-            self.version = line["version"]
+            self.version = line["state_version"]
             self.batches += 1
-            self.events += line["events"]
-            self.deliveries += line["deliveries"]
-            for stage, latencies in line["latencies"].items():
+            self.events += line["event_count"]
+            self.deliveries += line["delivery_count"]
+            for stage, latencies in line["latency_histograms"].items():
                 self.latencies[stage].update(Latencies.from_json(latencies))
-            total = Latencies.from_json(line["latencies"][TOTAL])
+            total = Latencies.from_json(line["latency_histograms"][TOTAL])
             self.recent.update(total)
             if self.midpoint:
                 self.second_half.update(total)

@@ -56,16 +56,18 @@ class Seen:
     def add(self, lines: Iterable[dict[str, Any]]) -> None:
         """Add lines of the job's log."""
         for line in lines:
-            if line["event"] == "running":
+            if line["event"] == "job_started":
                 self.index = line["index"]
-            if line["event"] == "batch":
-                found = {stage: Latencies.from_json(latencies) for stage, latencies in line["latencies"].items()}
+            if line["event"] == "batch_finished":
+                found = {
+                    stage: Latencies.from_json(latencies) for stage, latencies in line["latency_histograms"].items()
+                }
                 if self.processed < FIRST:
                     self.first.update(found[TOTAL])
                 else:
                     for stage, latencies in found.items():
                         self.latencies[stage].update(latencies)
-                self.processed += line["events"]
+                self.processed += line["event_count"]
 
 
 def run(events: int, rate: int, algorithm: str, pull_the_plug: bool, console: Console) -> dict[str, Any]:

@@ -50,7 +50,7 @@ from streaming.latencies import TOTAL, Latencies
 from streaming.monitoring.figures import INTERVAL_S, Figures
 from streaming.monitoring.reporting import by_request
 from streaming.monitoring.verdicts import ailing, notes, stalled_s, unsaved_s, waiting, without_progress_s
-from streaming.monitoring.view import JobView, SubscribersView
+from streaming.monitoring.view import JobView, SubscribersView, Trouble
 from streaming.version import VERSION
 
 Document = dict[str, Any]
@@ -124,7 +124,7 @@ def document(view: JobView) -> Document:
         "subscribers": _subscribers(view.subscribers),
         "resident_bytes": dict(view.resident_bytes),
         "troubles": [
-            {"at": trouble.at, "level": trouble.level, "event": trouble.event, "detail": _detail(trouble.fields)}
+            {"at": trouble.at, "level": trouble.level, "event": trouble.event, "detail": _detail(trouble)}
             for trouble in view.troubles
         ],
     }
@@ -212,5 +212,6 @@ def _seconds(latencies: Latencies) -> Document | None:
     return {name: None if ms is None else ms / 1000 for name, ms in latencies.summary().items()}
 
 
-def _detail(fields: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in fields.items())
+def _detail(trouble: Trouble) -> str:
+    fields = ", ".join(f"{name}: {value}" for name, value in trouble.fields.items())
+    return " ".join(filter(None, (trouble.message, fields)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from streaming.monitoring import logs
 from streaming.monitoring.view import Trouble
 
 KEPT_TROUBLES = 10
@@ -17,5 +18,11 @@ class Troubles(logging.Handler):
         self.last: tuple[Trouble, ...] = ()
 
     def emit(self, record: logging.LogRecord) -> None:
-        new = Trouble(record.created, record.levelname.lower(), record.getMessage(), getattr(record, "fields", {}))
+        new = Trouble(
+            record.created,
+            record.levelname.lower(),
+            logs.name(record),
+            getattr(record, "fields", {}),
+            logs.message(record),
+        )
         self.last = (new, *self.last)[:KEPT_TROUBLES]

@@ -142,6 +142,7 @@ class Trouble:
     level: str
     event: str
     fields: Mapping[str, Any]
+    message: str = ""  # what the event means
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def run(system: System, kinds: Sequence[str], seed: int, tell: Tell) -> Outcome:
     except (SystemExit, KeyboardInterrupt):
         failure = "stopped before the end"
         tell(failure)
-    restarts = sum(len(job.lines("the job ended, restarting it")) for job in system.jobs)
+    restarts = sum(len(job.lines("job_restarted")) for job in system.jobs)
     writing = system.writing
     transactions = {f"transactions_{name}": n for name, n in writing.transactions.transactions.items()}
     written = {"events": writing.events, "changes": writing.changes, **transactions}

@@ -176,7 +176,7 @@ def _write(
 
 def _alive(job: JobProcess) -> None:
     job.check()
-    if job.lines("the job ended, restarting it"):
+    if job.lines("job_restarted"):
         raise JobError(f"the job has stopped and started again:\n{job.last_lines()}")
 
 

@@ -68,7 +68,7 @@ class Job:
             time.sleep(0.05)
 
     def running(self) -> Job:
-        self.until("running", lambda: any(line["event"] == "running" for line in self.lines))
+        self.until("running", lambda: any(line["event"] == "job_started" for line in self.lines))
         return self
 
     def processes(self) -> list[Process]:
@@ -76,7 +76,7 @@ class Job:
         return below(self.process.pid) + (below(self._jvm.process.pid) if self._jvm else [])
 
     def total(self, field: str) -> int:
-        return sum(line[field] for line in self.lines if line["event"] == "batch")
+        return sum(line[field] for line in self.lines if line["event"] == "batch_finished")
 
     def ended(self) -> int:
         code = self.process.wait(PATIENCE_S)

@@ -149,7 +149,7 @@ class System:
         self.reader.end(CHECK_TIMEOUT_S)
 
     def restarts(self) -> int:
-        return len(self.job.lines("the job ended, restarting it"))
+        return len(self.job.lines("job_restarted"))
 
     def dead_letters(self) -> int:
         return self.place.dead_letters()
@@ -181,10 +181,10 @@ def news(lines: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """What these lines of the job's log say of batches and compactions."""
     batches, compactions = [], 0
     for line in lines:
-        batches += [line] if line["event"] == "batch" else []
-        compactions += line["event"] == "parts compacted"
-    longest = max((line["batch_ms"] for line in batches), default=None)
-    parts = batches[-1]["parts"] if batches else None
+        batches += [line] if line["event"] == "batch_finished" else []
+        compactions += line["event"] == "segments_compacted"
+    longest = max((line["duration_ms"] for line in batches), default=None)
+    parts = batches[-1]["segment_count"] if batches else None
     return {"batches": len(batches), "longest_ms": longest, "parts": parts, "compactions": compactions}
 
 

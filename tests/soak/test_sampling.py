@@ -35,12 +35,13 @@ def test_each_line_of_the_log_counts_once_and_when_it_is_whole(tmp_path: Path) -
     def line(**fields: Any) -> bytes:
         return orjson.dumps(fields) + b"\n"
 
-    write(line(event="batch", batch_ms=9_000, parts=9))
+    write(line(event="batch_finished", duration_ms=9_000, segment_count=9))
     job = JobProcess({"query.checkpoint": "nowhere"}, file)
     assert news(job.new_lines())["batches"] == 1
     assert news(job.new_lines()) == {"batches": 0, "longest_ms": None, "parts": None, "compactions": 0}
-    write(b"Java says something\n" + line(event="batch", batch_ms=100, parts=3) + line(event="parts compacted"))
-    half = line(event="batch", batch_ms=50, parts=2)
+    batch = line(event="batch_finished", duration_ms=100, segment_count=3)
+    write(b"Java says something\n" + batch + line(event="segments_compacted"))
+    half = line(event="batch_finished", duration_ms=50, segment_count=2)
     write(half[:10])
     assert news(job.new_lines()) == {"batches": 1, "longest_ms": 100, "parts": 3, "compactions": 1}
     write(half[10:])

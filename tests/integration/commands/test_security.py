@@ -90,7 +90,7 @@ def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(use
     with job(users, *with_a_store, fresh=True) as first:
         first.running()
         users.as_("producer", "produce", stdin='{"x": 1}\nno JSON\n')
-        first.until("done with the events", lambda: first.total("events") == 2)
+        first.until("done with the events", lambda: first.total("event_count") == 2)
         users.as_("registrar", "pause", "s1", "--wait")
         users.as_("registrar", "resume", "s1", "--wait")
         # Its rights are enough to ask where topics end.
@@ -103,7 +103,7 @@ def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(use
     users.as_("producer", "produce", stdin='{"x": 1, "again": true}\n')
     with job(users, *config) as second:
         second.running()
-        second.until("done with what came meanwhile", lambda: second.total("events") == 1)
+        second.until("done with what came meanwhile", lambda: second.total("event_count") == 1)
     assert users.as_("alice", "consume", "alice").splitlines() == ['{"x": 1}', '{"x": 1, "again": true}']
     assert orjson.loads(users.as_("watcher", "subscribers", "--json"))["deliveries"] == 2
     summary = orjson.loads(users.as_("replayer", "replay", "s1", "--from", "1h", "--json"))
@@ -203,7 +203,7 @@ def _password(user: str) -> str:
 
 def _asked(running: Job, path: str) -> str:
     """What the job answers over HTTP."""
-    url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
+    url = next(line["monitoring_url"] for line in running.lines if line["event"] == "monitoring_started")
     try:
         with urllib.request.urlopen(url + path, timeout=PATIENCE_S) as answer:
             body: bytes = answer.read()

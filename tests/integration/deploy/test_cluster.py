@@ -60,10 +60,10 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(
 
     flags = assignments(spark)
     with job(sluice, *flags) as running:
-        running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
+        running.until("running", lambda: any(line["event"] == "job_started" for line in running.lines))
 
         def done() -> bool:
-            return running.total("events") >= len(sent)
+            return running.total("event_count") >= len(sent)
 
         def after_batches(what: str, condition: Callable[[], bool]) -> None:
             """What is due is done between batches, and there are none without events."""
@@ -157,7 +157,7 @@ def test_an_executor_that_hangs_is_replaced_and_its_work_done_again(
 
     silence = {"spark.options.spark.network.timeout": f"{SILENT_S}s", "matching.algorithm": "scan"}
     with job(sluice, *assignments(spark, silence)) as running:
-        running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
+        running.until("running", lambda: any(line["event"] == "job_started" for line in running.lines))
         produce()
         assert len(delivered()) == sent
         running.until("two", lambda: len(jvms(spark)) == WORKERS)
@@ -167,12 +167,12 @@ def test_an_executor_that_hangs_is_replaced_and_its_work_done_again(
         def is_held_up() -> bool:
             """Each batch is a single task, of either executor."""
             produce()
-            return not within(HELD_UP_S, lambda: running.total("events") >= sent)
+            return not within(HELD_UP_S, lambda: running.total("event_count") >= sent)
 
         running.until("held up", is_held_up)
         assert delivered() == list(range(sent))
-        running.until("counted", lambda: running.total("workers_lost") > 0)
-        assert running.total("transactions_aborted") == 0
+        running.until("counted", lambda: running.total("workers_lost_count") > 0)
+        assert running.total("aborted_transaction_count") == 0
         assert any("Executor heartbeat timed out" in line for line in running.other)
         assert ended([hanging], PATIENCE_S)
         running.until("replaced", lambda: len(jvms(spark)) == WORKERS)

@@ -106,9 +106,9 @@ def test_the_recipe_for_s3_starts_a_job_that_goes_on_with_its_state_after_kill_9
 
         config = ("--config", f"s3a://{BUCKET}/sluice.toml")
         with job(submitted("one"), *config, fresh=True) as running:
-            running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
+            running.until("running", lambda: any(line["event"] == "job_started" for line in running.lines))
             sluice("produce", stdin=lines({"x": 1, "n": 1}, {"x": 2}))
-            running.until("delivered", lambda: running.total("deliveries") >= 1)
+            running.until("delivered", lambda: running.total("delivery_count") >= 1)
             running.until("saved", lambda: any("/state/version-" in name for name in store.names()))
             assert spark.fetched()  # by an executor, from the store
             processes = below(running.process.pid)
@@ -116,11 +116,11 @@ def test_the_recipe_for_s3_starts_a_job_that_goes_on_with_its_state_after_kill_9
             running.ended()
             assert ended(processes, PATIENCE_S)
         with job(submitted("two"), *config, fresh=True) as running:
-            running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
-            (restored,) = (line for line in running.lines if line["event"] == "saved state in use")
+            running.until("running", lambda: any(line["event"] == "job_started" for line in running.lines))
+            (restored,) = (line for line in running.lines if line["event"] == "state_restored")
             assert restored["subscriptions"] == MORE + 1
             sluice("produce", stdin=lines({"x": 1, "n": 2}, {"y": 7}))
-            running.until("delivered", lambda: running.total("deliveries") >= 2)
+            running.until("delivered", lambda: running.total("delivery_count") >= 2)
 
             def fetched() -> bool:
                 """Executors fetch a part before the first batch that needs it."""

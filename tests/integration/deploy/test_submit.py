@@ -46,9 +46,9 @@ def test_spark_submit_runs_the_job_with_its_own_settings_and_a_program_goes_on_w
         words = (submit(), *given, "--jars", jars(), "--py-files", "sluice.zip", "run_stream.py")
         submitted = Elsewhere(sluice, directory, *words)
         with job(submitted, "--config", f"{files.url}/sluice.toml", fresh=True) as running:
-            running.until("running", lambda: any(line["event"] == "running" for line in running.lines))
+            running.until("running", lambda: any(line["event"] == "job_started" for line in running.lines))
             sluice("produce", stdin=lines({"x": 1}, {"x": 2}, {"x": 3}))
-            running.until("delivered", lambda: running.total("deliveries") >= 3)
+            running.until("delivered", lambda: running.total("delivery_count") >= 3)
             assert any("-Xmx600M" in process.command for process in spark.executors())
             (application,) = asked(ui)
             assert application["name"] == "ours"
@@ -98,13 +98,13 @@ def test_spark_submit_runs_the_job_with_its_own_settings_and_a_program_goes_on_w
             assert process.poll() is None
         assert sorted(record.value for record in there) == [b'{"x": 1, "n": 2}', b'{"x": 1}']
         out, _ = process.communicate(b"stop\n", timeout=PATIENCE_S)
-        assert json.loads(out) == {"rows": 7, "ended": True, "partitions": "200", "restored": "saved state in use"}
+        assert json.loads(out) == {"rows": 7, "ended": True, "partitions": "200", "restored": "state_restored"}
         assert process.returncode == 0
 
 
 def counted(running: Job) -> dict[str, int]:
     """The deliveries of each executor that has done tasks, as the job's status has them."""
-    (url,) = (line["monitoring"] for line in running.lines if line["event"] == "running")
+    (url,) = (line["monitoring_url"] for line in running.lines if line["event"] == "job_started")
     with urllib.request.urlopen(f"{url}/status.json", timeout=PATIENCE_S) as answer:
         return {one["id"]: one["deliveries"] for one in json.load(answer)["executors"] if one["done"]}
 

@@ -5,7 +5,12 @@ python -m tests.support.pages                write them
 
 from __future__ import annotations
 
-from tests.support.pages import metrics, settings
+from tests.support.pages import log_events, metrics, settings
 from tests.support.pages.drawings import DRAWINGS
 
-PAGES = {"docs/metrics.md": metrics.page, "docs/settings.md": settings.page, **DRAWINGS}
+PAGES = {
+    "docs/log-events.md": log_events.page,
+    "docs/metrics.md": metrics.page,
+    "docs/settings.md": settings.page,
+    **DRAWINGS,
+}

@@ -51,10 +51,10 @@ class Batches:
 
     def read(self, job: JobProcess) -> None:
         for line in job.new_lines():
-            if line["event"] == "batch":
-                self.changes += line["changes"]
-                if line["events"]:
-                    self.events += line["events"]
+            if line["event"] == "batch_finished":
+                self.changes += line["change_count"]
+                if line["event_count"]:
+                    self.events += line["event_count"]
                     self.ends.append((time.monotonic(), self.events, self.look()))
 
     def until(self, events: int, changes: int, job: JobProcess) -> None:

@@ -27,7 +27,7 @@ def test_no_line_of_the_picture_is_folded_at_80_columns() -> None:
 
 def test_the_job_tells_which_index_matches() -> None:
     seen = demo.Seen()
-    seen.add([{"event": "running", "algorithm": "auto", "index": "scan for 9 subscriptions"}])
+    seen.add([{"event": "job_started", "algorithm": "auto", "index": "scan for 9 subscriptions"}])
     assert seen.index == "scan for 9 subscriptions"
 
 
@@ -37,7 +37,7 @@ def test_the_latencies_of_the_first_events_are_apart() -> None:
         latencies = Latencies()
         latencies.add(ms, events)
         found = {stage: latencies.to_json() for stage in (*STAGES, TOTAL)}
-        seen.add([{"event": "batch", "events": events, "latencies": found}])
+        seen.add([{"event": "batch_finished", "event_count": events, "latency_histograms": found}])
     assert [sum(found.counts.values()) for found in (seen.first, seen.latencies[TOTAL])] == [demo.FIRST, 1_000]
     assert (seen.first.max_ms, seen.latencies["wait"].max_ms) == (2_000, 100)
 

@@ -321,25 +321,25 @@ def test_an_event_that_is_a_letter_again_says_that_it_was_one(
     with job(sluice) as running:
         running.running()
         sluice("produce", stdin=lines("{not json", {"x": 1}))
-        running.until("done with the events", lambda: running.total("events") == 2)
+        running.until("done with the events", lambda: running.total("event_count") == 2)
         (first,) = map(json.loads, sluice("dlq", "list", "--json").splitlines())
         assert (first["reason"], first["attempts"], first["value"]) == ("undecodable_event", 1, "{not json")
         assert sluice("dlq", "redrive", "--reason", "undecodable_event") == "1 redriven\n"
-        running.until("done with it again", lambda: running.total("events") == 3)
+        running.until("done with it again", lambda: running.total("event_count") == 3)
         (second,) = map(json.loads, sluice("dlq", "list", "--json").splitlines())
         assert (second["attempts"], second["headers"]) == (2, [{"name": "sluice_attempts", "value": "1"}])
         assert second["origin"]["partition"] == first["origin"]["partition"]
         sluice("dlq", "redrive", second["place"])
-        running.until("done with it once more", lambda: running.total("events") == 4)
+        running.until("done with it once more", lambda: running.total("event_count") == 4)
         (third,) = map(json.loads, sluice("dlq", "list", "--json").splitlines())
         assert (third["attempts"], third["headers"]) == (3, [{"name": "sluice_attempts", "value": "2"}])
         assert len(records(kafka, f"{name}.to.alice")) == 1
 
         refused = b'{"id": "t", "subscriber": "alice", "pattern": {"x": 5}}'
         write(settings, [Record(settings.subscriptions.topic, b"t", refused, [])])
-        running.until("done with the change", lambda: running.total("refused") == 1)
+        running.until("done with the change", lambda: running.total("rejected_change_count") == 1)
         assert sluice("dlq", "redrive", "--reason", "refused_subscription") == "1 redriven\n"
-        running.until("done with it again", lambda: running.total("refused") == 2)
+        running.until("done with it again", lambda: running.total("rejected_change_count") == 2)
         found = map(json.loads, sluice("dlq", "list", "--reason", "refused_subscription", "--json").splitlines())
         assert [one["attempts"] for one in found] == [2]
 

@@ -21,7 +21,7 @@ def test_commands_know_the_topic_of_each_event(sluice: CommandLine, kafka: str) 
     sluice("produce", "--topic", trades, stdin=lines({"x": 1}, "{bad", {"x": 1}))
     with job(sluice) as running:
         running.running()
-        running.until("done", lambda: running.total("events") == 5)
+        running.until("done", lambda: running.total("event_count") == 5)
     expected = [f"{orders}-0-0", f"{trades}-0-0", f"{trades}-0-2"]
     ids = [dict(record.headers)["ce_id"].decode() for record in records(kafka, f"{sluice.name}.to.alice")]
     assert sorted(ids) == expected

@@ -33,7 +33,7 @@ def test_avro_events_are_delivered_as_they_came_and_wait_for_a_registry_that_is_
             for value in (first, b"{}"):
                 producer.produce(topic, value, key=b"k")
             producer.flush()
-            running.until("done with the events", lambda: running.total("events") == 2)
+            running.until("done with the events", lambda: running.total("event_count") == 2)
             assert [r.value for r in records(kafka, to)] == [first]
             (dead,) = records(kafka, f"{sluice.name}.dead")
             assert dict(dead.headers)["sluice_detail"].startswith(b"the value has 2 bytes")
@@ -46,6 +46,6 @@ def test_avro_events_are_delivered_as_they_came_and_wait_for_a_registry_that_is_
 
         registry.answer = None
         with job(sluice, *flags) as running:
-            running.until("done with the event that waited", lambda: running.total("events") == 1)
+            running.until("done with the event that waited", lambda: running.total("event_count") == 1)
         assert [r.value for r in records(kafka, to)] == [first, second]
         assert len(records(kafka, f"{sluice.name}.dead")) == 1

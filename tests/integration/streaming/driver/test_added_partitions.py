@@ -33,12 +33,12 @@ def test_each_source_partition_moves_when_the_driver_knows_of_new_ones(
     def produce(running: Job) -> None:
         """Events, and wait for them."""
         nonlocal sent
-        before = running.total("events") - sent
+        before = running.total("event_count") - sent
         for n in range(sent, sent + AT_ONCE):
             producer.produce(f"{sluice.name}.events", json.dumps({"n": n}).encode(), partition=n % SOURCES)
         sent += AT_ONCE
         assert producer.flush(PATIENCE_S) == 0
-        running.until("delivered", lambda: running.total("events") - sent >= before)
+        running.until("delivered", lambda: running.total("event_count") - sent >= before)
 
     def add_one(there: int) -> None:
         admin = AdminClient({"bootstrap.servers": kafka})

@@ -28,19 +28,19 @@ def test_every_event_before_during_and_after_the_change_is_delivered_once(
     sent = 0
     with job(sluice, "-s", "matching.algorithm=sff") as running:
         running.running()
-        assert said(running, "running")[0]["subscriptions"] == 30
-        (waiting,) = said(running, "compiling kernels, matching without an index")
+        assert said(running, "job_started")[0]["subscription_count"] == 30
+        (waiting,) = said(running, "index_preparing")
         assert waiting["algorithm"] == "scan"
 
         def send() -> None:
             nonlocal sent
             sluice("produce", stdin=lines({"x": sent}))
             sent += 1
-            running.until("done with the event", lambda: running.total("events") == sent)
+            running.until("done with the event", lambda: running.total("event_count") == sent)
 
         send()
         sluice("subscribe", "--wait", stdin=lines(subscription("t", "bob", x=[{"numeric": [">=", 0]}])))
-        while not any(line["index"] == "sff" for line in said(running, "parts compacted")):
+        while not any(line["index"] == "sff" for line in said(running, "segments_compacted")):
             assert sent < 200, "the index is not there"
             send()
         for _ in range(3):
@@ -66,13 +66,15 @@ def test_a_start_with_nothing_compiled_says_so_and_has_small_batches_of_spark_un
         sluice("produce", stdin=lines(*({"x": x} for x in range(first, first + events))))
 
     def sizes() -> list[int]:
-        return [line["events"] for line in running.lines if line["event"] == "batch" and line["events"]]
+        return [
+            line["event_count"] for line in running.lines if line["event"] == "batch_finished" and line["event_count"]
+        ]
 
     send(0)
     sluice.environment["NUMBA_CACHE_DIR"] = str(tmp_path / "numba")
     with job(sluice, "-s", "matching.algorithm=sff", "-s", "events.reading=source", fresh=True) as running:
-        running.until("starting", lambda: said(running, "starting"))
-        url = str(said(running, "starting")[0]["monitoring"])
+        running.until("starting", lambda: said(running, "monitoring_started"))
+        url = str(said(running, "monitoring_started")[0]["monitoring_url"])
         notes: set[str] = set()
 
         def ready_and_noted() -> bool:
@@ -82,17 +84,17 @@ def test_a_start_with_nothing_compiled_says_so_and_has_small_batches_of_spark_un
 
         running.until("ready", ready_and_noted)
         assert all(note.startswith("matching without an index, slowly, for ") for note in notes)
-        running.until("done with the first", lambda: running.total("events") == events)
-        assert said(running, "compiling kernels, matching without an index")
+        running.until("done with the first", lambda: running.total("event_count") == events)
+        assert said(running, "index_preparing")
         assert max(sizes()) <= most
-        running.until("matching with the index", lambda: said(running, "matching with the index"))
-        running.until("without the limit", lambda: said(running, "batches have another limit"))
+        running.until("index_ready", lambda: said(running, "index_ready"))
+        running.until("without the limit", lambda: said(running, "batch_limit_changed"))
         assert json.loads(ask(f"{url}/ready")[1])["notes"] == []
         assert scraped(url)["sluice_without_index_seconds",] == 0
         assert json.loads(ask(f"{url}/status.json")[1])["state"]["index"] == "sff"
         before = len(sizes())
         send(events)
-        running.until("done with all", lambda: running.total("events") == 2 * events)
+        running.until("done with all", lambda: running.total("event_count") == 2 * events)
         assert max(sizes()[before:]) > most
     found = [orjson.loads(record.value)["x"] for i in range(3) for record in records(kafka, f"{sluice.name}.to.a{i}")]
     assert Counter(found) == Counter(range(2 * events))

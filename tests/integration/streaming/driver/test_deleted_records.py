@@ -51,12 +51,12 @@ def warned(running: Job, event: str) -> list[dict[str, Any]]:
 
 
 def lost(running: Job) -> list[tuple[int, int, int]]:
-    found = warned(running, "events were deleted before they were read")
-    return [(line["from"], line["to"], line["offsets"]) for line in found]
+    found = warned(running, "events_deleted")
+    return [(line["offset_from"], line["offset_to"], line["offset_count"]) for line in found]
 
 
 def metric(running: Job, name: str) -> float:
-    (url,) = {line["monitoring"] for line in running.lines if line["event"] == "running"}
+    (url,) = {line["monitoring_url"] for line in running.lines if line["event"] == "job_started"}
     with urllib.request.urlopen(f"{url}/metrics", timeout=PATIENCE_S) as answer:
         text = answer.read().decode()
     (value,) = (line.split(" ")[1] for line in text.splitlines() if line.startswith(f"{name} "))
@@ -64,7 +64,7 @@ def metric(running: Job, name: str) -> float:
 
 
 def healthy(running: Job) -> int:
-    (url,) = {line["monitoring"] for line in running.lines if line["event"] == "running"}
+    (url,) = {line["monitoring_url"] for line in running.lines if line["event"] == "job_started"}
     with urllib.request.urlopen(f"{url}/health", timeout=PATIENCE_S) as answer:
         return int(answer.status)
 
@@ -87,10 +87,10 @@ def test_events_that_are_deleted_before_they_are_read_are_counted_once(
     write(kafka, topic, 10, 20)
     with job(sluice) as running:
         running.running()
-        running.until("done", lambda: running.total("events") == 20)
+        running.until("done", lambda: running.total("event_count") == 20)
         delete_records(kafka, topic, 29)
         write(kafka, topic, 20, 21)
-        running.until("done", lambda: running.total("events") == 21)
+        running.until("done", lambda: running.total("event_count") == 21)
 
         deleted = "sluice_events_deleted_unread_total"
         begin, end = 21, 21
@@ -103,7 +103,7 @@ def test_events_that_are_deleted_before_they_are_read_are_counted_once(
                 delete_records(kafka, topic, end + 5)
             finally:
                 os.killpg(running.process.pid, signal.SIGCONT)
-            running.until("done", lambda: running.total("events") + metric(running, deleted) == end)  # noqa: B023
+            running.until("done", lambda: running.total("event_count") + metric(running, deleted) == end)  # noqa: B023
         gone = set(range(end)) - set(numbers(kafka, alice))  # the job may have the answer to that request
         (first, last, offsets), *others = lost(running)
         assert first in (begin + 10, min(gone) + 10), "where what was read together begins"
@@ -115,16 +115,16 @@ def test_events_that_are_deleted_before_they_are_read_are_counted_once(
     delete_records(kafka, topic, end + 25)
     with job(sluice) as running:
         running.running()
-        running.until("done", lambda: running.total("events") == 5)
+        running.until("done", lambda: running.total("event_count") == 5)
         assert lost(running) == [(end + 10, end + 25, 15)]
-        (line,) = warned(running, "events were deleted before they were read")
+        (line,) = warned(running, "events_deleted")
         assert (line["topic"], line["partition"]) == (topic, 0)
         assert metric(running, deleted) == 15
         assert healthy(running) == 200
     with job(sluice) as running:
         running.running()
         write(kafka, topic, end + 20, end + 21)
-        running.until("done", lambda: running.total("events") == 1)
+        running.until("done", lambda: running.total("event_count") == 1)
         assert lost(running) == [], "it was said already"
     assert numbers(kafka, alice) == [n for n in (*range(end), *range(end + 15, end + 21)) if n not in gone]
 
@@ -135,13 +135,13 @@ def test_a_topic_made_again_is_read_from_its_first_record_on(sluice: CommandLine
     with job(sluice) as running:
         running.running()
         write(kafka, topic, 0, 10)
-        running.until("done", lambda: running.total("events") == 10)
+        running.until("done", lambda: running.total("event_count") == 10)
     again(topics, topic)
     write(kafka, topic, 100, 103)
     with job(sluice) as running:
         running.running()
-        running.until("done", lambda: running.total("events") == 3)
-        (line,) = [line for line in running.lines if "deleted and made again" in line["event"]]
+        running.until("done", lambda: running.total("event_count") == 3)
+        (line,) = [line for line in running.lines if line["event"] == "topic_offsets_missing"]
         assert line["topic"] == topic
         again(topics, topic)
         write(kafka, topic, 200, 202)
@@ -153,7 +153,7 @@ def test_a_topic_made_again_is_read_from_its_first_record_on(sluice: CommandLine
     commit(kafka, sluice.name, topic, 0)  # as the documentation says
     with job(sluice) as running:
         running.running()
-        running.until("done", lambda: running.total("events") == 2)
+        running.until("done", lambda: running.total("event_count") == 2)
     assert numbers(kafka, f"{sluice.name}.to.alice") == [*range(10), 100, 101, 102, 200, 201]
 
 

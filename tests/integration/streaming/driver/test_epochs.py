@@ -34,7 +34,7 @@ def numbers(kafka: str, topic: str) -> Counter[int]:
 
 
 def status(running: Job) -> dict[str, object]:
-    (url,) = {line["monitoring"] for line in running.lines if line["event"] == "running"}
+    (url,) = {line["monitoring_url"] for line in running.lines if line["event"] == "job_started"}
     with urllib.request.urlopen(f"{url}/status.json", timeout=PATIENCE_S) as answer:
         found: dict[str, object] = json.loads(answer.read())
     return found
@@ -47,7 +47,7 @@ def test_events_are_delivered_once_while_workers_and_the_job_are_killed(sluice: 
         running.running()
         sluice("subscribe", "--wait", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
         write(kafka, events, 0, 1_000)
-        running.until("done", lambda: running.total("events") == 1_000)
+        running.until("done", lambda: running.total("event_count") == 1_000)
         # Behind the last events are the ends of transactions, which hold none.
         running.until("at the end", lambda: {lag["records"] for lag in status(running)["lag"]} == {0})  # type: ignore[attr-defined]
         for begin in (1_000, 2_000):
@@ -56,7 +56,7 @@ def test_events_are_delivered_once_while_workers_and_the_job_are_killed(sluice: 
             running.until("delivered", lambda end=begin + 1_000: len(numbers(kafka, to)) == end)
         sluice("unsubscribe", "a", "--wait")
         write(kafka, events, 3_000, 3_010)
-        running.until("done with what nobody gets", lambda: running.total("events") >= 1_010)
+        running.until("done with what nobody gets", lambda: running.total("event_count") >= 1_010)
         running.process.send_signal(signal.SIGTERM)
         assert running.ended() == 0
     assert numbers(kafka, to) == Counter(range(3_000))
@@ -88,6 +88,6 @@ def test_quotas_and_shards_have_bounded_epochs(sluice: CommandLine, kafka: str) 
             at_ms = 1_700_000_000_000 + 1_000 * (n % 2)
             producer.produce(f"{sluice.name}.events", json.dumps({"n": n}).encode(), partition=0, timestamp=at_ms)
         assert producer.flush(PATIENCE_S) == 0
-        running.until("done", lambda: running.total("events") == 40)
-        assert running.total("over_quota") == 40
+        running.until("done", lambda: running.total("event_count") == 40)
+        assert running.total("over_quota_count") == 40
     assert numbers(kafka, f"{sluice.name}.to.alice") == numbers(kafka, f"{sluice.name}.to.bob") == Counter(range(20))

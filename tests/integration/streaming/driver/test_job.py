@@ -32,7 +32,7 @@ def test_events_reach_subscribers_and_everything_else_is_answered(sluice: Comman
     with job(sluice, fresh=True) as running:
         running.running()
         sluice("produce", stdin=lines({"symbol": "IBM", "price": 150}, "{not json", [1], {"symbol": "IBM", "price": 1}))
-        running.until("done with the events", lambda: running.total("events") == 4)
+        running.until("done with the events", lambda: running.total("event_count") == 4)
 
         # Order is kept within a partition of the events topic, and there are two.
         (both, one) = sorted(records(kafka, f"{name}.to.alice"), key=lambda record: record.value)
@@ -56,9 +56,12 @@ def test_events_reach_subscribers_and_everything_else_is_answered(sluice: Comman
             b'{"id": "s5", "subscriber": "eve", "pattern": {"x": 5}}',
         ]
         _produce(kafka, f"{name}.subscriptions", [(b"s4", bad[0]), (b"s5", bad[1])])
-        running.until("done with the changes", lambda: running.total("changes") == 2 and running.total("refused") == 2)
+        running.until(
+            "done with the changes",
+            lambda: running.total("change_count") == 2 and running.total("rejected_change_count") == 2,
+        )
         sluice("produce", stdin=lines({"symbol": "IBM", "price": 101}))
-        running.until("done with the last event", lambda: running.total("events") == 5)
+        running.until("done with the last event", lambda: running.total("event_count") == 5)
         assert len(records(kafka, f"{name}.to.alice")) == 3
         assert [r.value for r in records(kafka, f"{name}.to.bob")] == [b'{"symbol": "IBM", "price": 101}']
 
@@ -82,13 +85,15 @@ def test_events_reach_subscribers_and_everything_else_is_answered(sluice: Comman
         assert json.loads(sluice("consume", "bob", "--json"))["headers"]["ce_subscriptionids"] == '["s3"]'
         running.process.send_signal(signal.SIGTERM)
         assert running.ended() == 0
-        assert running.lines[-1]["event"] == "stopped"
+        logged = [line["event"] for line in running.lines]
+        assert (logged[0], logged[-1]) == ("process_started", "process_exited")
+        assert logged.index("job_stopping") < logged.index("job_stopped")
 
     # It goes on where it stopped, with the subscriptions it had.
     sluice("produce", stdin=lines({"symbol": "IBM", "price": 102}))
     with job(sluice) as again:
         again.running()
-        again.until("done with what came meanwhile", lambda: again.total("events") == 1)
+        again.until("done with what came meanwhile", lambda: again.total("event_count") == 1)
         assert len(records(kafka, f"{name}.to.alice")) == 4
         assert len(records(kafka, f"{name}.to.bob")) == 2
     assert "belongs to the query" in sluice("run", "-s", "query.name=somebody-else", code=1)
@@ -106,10 +111,10 @@ def test_deliveries_to_a_deleted_topic_are_dead_letters_where_the_job_may_make_n
     with job(sluice) as running:
         running.running()
         sluice("produce", stdin=lines({"x": 1}))
-        running.until("done with one event", lambda: running.total("events") == 1)
+        running.until("done with one event", lambda: running.total("event_count") == 1)
         delete(topics, f"{name}.to.ben")
         sluice("produce", stdin=lines({"x": 1, "n": 2}))
-        running.until("done with two events", lambda: running.total("events") == 2)
+        running.until("done with two events", lambda: running.total("event_count") == 2)
         assert len(records(kafka, f"{name}.to.ann")) == 2
         (letter,) = records(kafka, f"{name}.dead")
         assert dict(letter.headers)["sluice_reason"] == b"missing_topic"
@@ -129,9 +134,9 @@ class Shared:
 
     def produce(self, *events: dict[str, Any]) -> None:
         """Waits until the job is done with them."""
-        done = self.running.total("events")
+        done = self.running.total("event_count")
         self.sluice("produce", stdin=lines(*events))
-        self.running.until("done with the events", lambda: self.running.total("events") == done + len(events))
+        self.running.until("done with the events", lambda: self.running.total("event_count") == done + len(events))
 
 
 @pytest.fixture(scope="module")
@@ -177,9 +182,9 @@ def test_events_of_one_partition_stay_in_order_however_many_partitions_a_deliver
     name = sluice.name
     shared.topics.create([Topic(f"{name}.to.meanwhile", COUNTS["meanwhile"])])
     sluice("subscribe", "--wait", stdin=lines(subscription("meanwhile", "meanwhile", x=[1])))
-    before = running.total("events")
+    before = running.total("event_count")
     _produce(kafka, f"{name}.events", [(b"key-%d" % (i % 23), b'{"x": 1}') for i in range(n)])
-    running.until("done with the events", lambda: running.total("events") == before + n)
+    running.until("done with the events", lambda: running.total("event_count") == before + n)
     for subscriber, count in COUNTS.items():
         topic = f"{name}.to.{subscriber}"
         assert shared.topics.partitions()[topic] == count
@@ -222,7 +227,7 @@ def test_changes_are_waited_for_and_subscriptions_are_paused_and_resumed(shared:
 
     paused = orjson.loads(sluice("pause", "s1", "--wait", "--json"))
     assert (paused["id"], paused["status"], paused["subscriber"]) == ("s1", "paused", "alice")
-    assert sum(paused["in_force_from"].values()) == running.total("events")
+    assert sum(paused["in_force_from"].values()) == running.total("event_count")
     produce(2)
     assert delivered() == [1]
     assert running.lines[-1]["subscriptions"] == registered

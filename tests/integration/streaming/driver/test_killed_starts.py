@@ -59,7 +59,7 @@ def test_what_is_killed_while_it_starts_is_started_again(
             kill(killed)
             assert ended(killed, PATIENCE_S)
         job.wait_until_running(PATIENCE_S)
-        ends = [line["exit_code"] for line in job.lines("the job ended, restarting it")]
+        ends = [line["exit_code"] for line in job.lines("job_restarted")]
         of_jvms = sum(of is jvms for of, _ in kills)
         assert ends == [75] * of_jvms  # for others the job itself does it again
         assert job.stopped() == 0

@@ -17,7 +17,7 @@ MORE = 4_000  # so many that both are compacted
 
 def index(running: Job) -> str:
     """What the status says."""
-    url = next(line["monitoring"] for line in running.lines if line["event"] == "running")
+    url = next(line["monitoring_url"] for line in running.lines if line["event"] == "job_started")
     state = json.loads(ask(f"{url}/status.json")[1])["state"]
     return str(state["index"])
 
@@ -39,17 +39,17 @@ def test_what_a_job_has_seen_of_events_decides_when_parts_are_compacted(
         assert "events:" not in first
 
         sluice("produce", stdin=lines(*({"x": i, "y": 8} for i in range(1_500))))
-        running.until("done with the events", lambda: running.total("events") == 1_500)
+        running.until("done with the events", lambda: running.total("event_count") == 1_500)
         assert index(running) == first  # until there is something to compact
         sluice("subscribe", "--wait", stdin=written(range(LONG, LONG + MORE)))
         running.until("compacted", lambda: "events:" in index(running))
         second = index(running)
         assert "events: 2 attributes each" in second
         assert "for events alone" not in second
-        assert second in [line["index"] for line in running.lines if line["event"] == "parts compacted"]
+        assert second in [line["index"] for line in running.lines if line["event"] == "segments_compacted"]
 
         sluice("produce", stdin=lines({"x": 3, "y": 9, "z": 1}, {"x": LONG + 3, "y": 9, "z": 1}))
-        running.until("done with two more", lambda: running.total("events") == 1_502)
+        running.until("done with two more", lambda: running.total("event_count") == 1_502)
     delivered = records(kafka, f"{sluice.name}.to.alice")
     ids = {record.value: orjson.loads(dict(record.headers)["ce_subscriptionids"]) for record in delivered}
     assert sorted(ids.values()) == [["s3"], [f"s{LONG + 3}"]]

@@ -37,11 +37,11 @@ def test_a_job_goes_on_with_what_it_saved_and_without_if_that_is_spoiled(
     sluice("subscribe", stdin=lines(*(subscription(f"s{i}", "alice", x=[i]) for i in range(30))))
     with job(sluice) as first:
         first.running()
-        assert said(first, "state built from the topic")[0]["subscriptions"] == 30
+        assert said(first, "state_built")[0]["subscription_count"] == 30
         sluice("subscribe", stdin=lines(subscription("s1", "bob", x=[1]), subscription("t", "bob", x=[2])))
         sluice("unsubscribe", "--wait", "s3")
         sluice("produce", stdin=lines({"x": 1}, {"x": 2}, {"x": 3}))
-        first.until("done with three events", lambda: first.total("events") == 3)
+        first.until("done with three events", lambda: first.total("event_count") == 3)
     assert sorted(path.name[:8] for path in state.iterdir())[-1] == "version-"
 
     def deliveries() -> dict[str, list[bytes]]:
@@ -51,9 +51,9 @@ def test_a_job_goes_on_with_what_it_saved_and_without_if_that_is_spoiled(
 
     with job(sluice) as second:
         second.running()
-        assert said(second, "saved state in use")[0]["subscriptions"] == 30
+        assert said(second, "state_restored")[0]["subscription_count"] == 30
         sluice("produce", stdin=lines({"x": 1, "n": 2}, {"x": 3, "n": 2}))
-        second.until("done with two events", lambda: second.total("events") == 2)
+        second.until("done with two events", lambda: second.total("event_count") == 2)
 
     newest = max(state.glob("version-*"))
     spoiled = bytearray(newest.read_bytes())
@@ -63,13 +63,13 @@ def test_a_job_goes_on_with_what_it_saved_and_without_if_that_is_spoiled(
         part.write_bytes(part.read_bytes()[:-64])
     with job(sluice, "-s", "matching.shards=2", "-s", "quotas.deliveries_per_second=2") as third:
         third.running()
-        assert said(third, "saved state not used")
-        assert said(third, "state built from the topic")[0]["subscriptions"] == 30
+        assert said(third, "saved_state_rejected")
+        assert said(third, "state_built")[0]["subscription_count"] == 30
         of_one_second(
             kafka, f"{sluice.name}.events", {"x": 1, "n": 3}, {"x": 2, "n": 3}, {"x": 3, "n": 3}, {"x": 2, "n": 4}
         )
-        third.until("done with four events", lambda: third.total("events") == 4)
-        assert third.total("over_quota") == 1
+        third.until("done with four events", lambda: third.total("event_count") == 4)
+        assert third.total("over_quota_count") == 1
 
     assert deliveries() == {
         "alice": [b'{"x": 2, "n": 3}', b'{"x": 2, "n": 4}', b'{"x": 2}'],
@@ -98,19 +98,19 @@ def test_a_withdrawn_subscription_stays_withdrawn_when_a_partition_is_added_and_
         admin.create_partitions([NewPartitions(topic, 3)])[topic].result(PATIENCE_S)
         sluice("unsubscribe", "--wait", *ids)
         sluice("produce", stdin=lines({"x": 1}))
-        first.until("done with an event", lambda: first.total("events") == 1)
+        first.until("done with an event", lambda: first.total("event_count") == 1)
     moved = {r.key for r in records(kafka, topic) if r.value is None and r.partition == 2}
     assert moved, "no withdrawal went to the new partition, so this shows nothing"
 
     shutil.rmtree(tmp_path / "checkpoint")
     with job(sluice) as second:
         second.running()
-        assert said(second, "state built from the topic")[0]["subscriptions"] == 1
+        assert said(second, "state_built")[0]["subscription_count"] == 1
         sluice("produce", stdin=lines({"x": 1, "n": 2}))
-        second.until("done with an event", lambda: second.total("events") == 1)
+        second.until("done with an event", lambda: second.total("event_count") == 1)
     with job(sluice, "-s", f"query.name={sluice.name}.2", "-s", f"query.checkpoint={tmp_path}/other") as another:
         another.running()
-        assert said(another, "state built from the topic")[0]["subscriptions"] == 1
+        assert said(another, "state_built")[0]["subscription_count"] == 1
     delivered = [orjson.loads(dict(r.headers)["ce_subscriptionids"]) for r in records(kafka, f"{sluice.name}.to.alice")]
     assert delivered[:2] == [["kept"], ["kept"]]
     assert [orjson.loads(line)["id"] for line in sluice("subscriptions", "list", "--json").splitlines()] == ["kept"]

@@ -116,15 +116,15 @@ def test_events_and_changes_of_any_time_that_come_live(sluice: CommandLine, kafk
     with job(sluice) as running:
         running.running()
         n = len(among_good(TIMES))
-        running.until("done with what was there", lambda: running.total("events") == n)
+        running.until("done with what was there", lambda: running.total("event_count") == n)
         assert delivered(kafka, topics) == expected()
         for strange in among_good(TIMES):  # each may be the only one of its batch
             write(kafka, f"{topics}.events", events(n, [strange]))
             n += 1
-        running.until("done with what came live", lambda: running.total("events") == n)
+        running.until("done with what came live", lambda: running.total("event_count") == n)
         assert delivered(kafka, topics, begin=n // 2) == expected(begin=n // 2)
-        assert running.total("workers_lost") == 0
-        latencies = [line["latency_ms"]["max"] for line in running.lines if line["event"] == "batch"]
+        assert running.total("workers_lost_count") == 0
+        latencies = [line["latency_ms"]["max"] for line in running.lines if line["event"] == "batch_finished"]
         assert set(latencies) == {None}, "none of these times says how late an event is"
         assert not [line for line in running.lines if line["level"] == "error"]
         assert records(kafka, f"{topics}.dead") == []
@@ -132,10 +132,12 @@ def test_events_and_changes_of_any_time_that_come_live(sluice: CommandLine, kafk
         write(kafka, f"{topics}.subscriptions", [*CHANGES, *REFUSED])
         running.until(
             "done with the changes",
-            lambda: running.total("changes") == len(CHANGES) and running.total("refused") == len(REFUSED),
+            lambda: (
+                running.total("change_count") == len(CHANGES) and running.total("rejected_change_count") == len(REFUSED)
+            ),
         )
         write(kafka, f"{topics}.events", [(None, json.dumps({"m": m}), GOOD_MS) for m in range(len(CHANGES))])
-        running.until("done with events for them", lambda: running.total("events") == n + len(CHANGES))
+        running.until("done with events for them", lambda: running.total("event_count") == n + len(CHANGES))
     check_changes(sluice, kafka)
     assert [orjson.loads(r.value)["m"] for r in records(kafka, f"{topics}.to.bob")] == list(range(len(CHANGES)))
     replayed = sluice("replay", "a", "--from", "1970-01-01T00:00:00Z", "--json")
@@ -156,9 +158,9 @@ def test_changes_of_any_time_at_a_first_start_and_a_poisonous_event_in_a_batch_t
     with job(
         sluice, "-s", "spark.options.spark.python.daemon.module=tests.integration.streaming.poisonous_daemon"
     ) as running:
-        running.until("done with the events", lambda: running.total("events") == 5)
+        running.until("done with the events", lambda: running.total("event_count") == 5)
         write(kafka, f"{topics}.events", [(None, json.dumps({"m": m}), GOOD_MS) for m in range(len(CHANGES))])
-        running.until("done with more events", lambda: running.total("events") == 5 + len(CHANGES))
+        running.until("done with more events", lambda: running.total("event_count") == 5 + len(CHANGES))
     assert [n for n, _ in delivered(kafka, topics)] == [0, 2, 3, 4]
     (poison,) = [r for r in records(kafka, f"{topics}.dead") if dict(r.headers)["sluice_reason"] == b"poison_event"]
     assert poison.value == spoiled[1][1].encode()

@@ -74,7 +74,7 @@ class Load:
 
 
 def version_of(running: Job) -> str:
-    url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
+    url = next(line["monitoring_url"] for line in running.lines if line["event"] == "monitoring_started")
     with urllib.request.urlopen(f"{url}/status.json", timeout=PATIENCE_S) as answer:
         return str(json.load(answer)["job"]["version"])
 
@@ -94,7 +94,7 @@ def test_another_version_takes_over_under_load_and_back(sluice: CommandLine, kaf
             with job(old, fresh=True) as first:
                 first.running()
                 assert version_of(first) == "1.0.0"
-                first.until("at work", lambda: first.total("events") > ENOUGH)
+                first.until("at work", lambda: first.total("event_count") > ENOUGH)
                 with job(new, fresh=True) as second:
                     second.running()
                     assert version_of(second) == "1.1.0"
@@ -103,13 +103,13 @@ def test_another_version_takes_over_under_load_and_back(sluice: CommandLine, kaf
                     admin = AdminClient({"bootstrap.servers": kafka})
                     admin.create_partitions([NewPartitions(load.topic, 3)])[load.topic].result(PATIENCE_S)
                     load.partitions = 3
-                    second.until("at work", lambda: second.total("events") > ENOUGH)
+                    second.until("at work", lambda: second.total("event_count") > ENOUGH)
                     second.process.send_signal(signal.SIGTERM)
                     assert second.ended() == 0
             old.environment["SLUICE_QUERY__CHECKPOINT"] = new.environment["SLUICE_QUERY__CHECKPOINT"]
             third = third_job.enter_context(job(old, fresh=True)).running()
-            assert any(line["event"] == "saved state in use" for line in third.lines)
-            third.until("at work", lambda: third.total("events") > ENOUGH)
+            assert any(line["event"] == "state_restored" for line in third.lines)
+            third.until("at work", lambda: third.total("event_count") > ENOUGH)
         records(kafka, deliveries, load.sent + 1)
     found = Counter((record.key, json.loads(record.value)["n"]) for record in records(kafka, deliveries))
     assert found == Counter([(b"zoe", FOR_ZOE), *((b"alice", n) for n in range(load.sent))])

@@ -142,9 +142,11 @@ def test_the_job_goes_on_when_a_broker_is_killed_under_load(brokers: EmbeddedClu
                 load.until_done(running)
             load.flush()
             assert delivered(address, name, load.sent) == load.expected()
-            ends = [datetime.fromisoformat(line["time"]) for line in running.lines if line["event"] == "batch"]
+            ends = [
+                datetime.fromisoformat(line["timestamp"]) for line in running.lines if line["event"] == "batch_finished"
+            ]
             gaps = sorted(((b - a).total_seconds() for a, b in pairwise(ends)), reverse=True)
-            starts = sum(line["event"] == "running" for line in running.lines)
+            starts = sum(line["event"] == "job_started" for line in running.lines)
             log.info("%d events; longest pauses between two batches: %s s; starts: %d", load.sent, gaps[:5], starts)
 
 
@@ -160,7 +162,7 @@ class Load:
         """Produce steadily until the job has delivered events that were written meanwhile."""
         newer = self.sent + NEWER
         deadline = time.monotonic() + PATIENCE_S
-        while running.total("events") < newer:
+        while running.total("event_count") < newer:
             assert time.monotonic() < deadline, running.lines[-3:]
             for _ in range(EVENTS_PER_S // 20):
                 event = {"x": self.sent % VALUES, "n": self.sent}

@@ -39,11 +39,11 @@ def test_the_console_shows_and_explains_what_the_job_does(sluice: CommandLine, k
     )
     with job(sluice, "--set", "metrics.subscriptions=true", fresh=True) as running:
         running.running()
-        url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
+        url = next(line["monitoring_url"] for line in running.lines if line["event"] == "monitoring_started")
         sluice("subscribe", "--wait", stdin=lines(subscription("any", "carol")))
         sluice("pause", "--wait", "cheap")
         sluice("produce", stdin=lines(*(SOME_EVENT for _ in range(3)), "{not json"))
-        running.until("done", lambda: running.total("events") == 4)
+        running.until("done", lambda: running.total("event_count") == 4)
 
         code, text = shown(url, "/subscriptions", q="i")
         assert (code, "3 subscriptions" in text, "ibmalicein force-" in text) == (200, True, True)

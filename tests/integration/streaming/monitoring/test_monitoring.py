@@ -14,6 +14,7 @@ from typing import Any
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
+from streaming.monitoring.reporting import FIELDS
 from tests.integration.conftest import CommandLine
 from tests.integration.running import Job, job, lines, records, subscription
 from tests.support.doubles.collector import Collector, collector
@@ -53,22 +54,22 @@ def check_traces(receiver: Collector, name: str, batches: list[dict[str, Any]]) 
     found = sorted(receiver.traces().values(), key=lambda spans: spans[0].start_ns)
     assert len(found) == len(batches)
     for (root, *others), line in zip(found, batches, strict=True):
-        assert (root.name, root.facts["sluice.batch"]) == ("batch", line["batch"])
-        for field in ("matches", "deliveries", "changes", "undecodable"):
-            assert root.facts[f"sluice.{field}"] == line[field]
-        assert root.facts["sluice.rows.events"] == line["events"]
-        assert root.facts["sluice.state.version"] == line["version"]
+        assert (root.name, root.facts["sluice.batch"]) == ("batch", line["batch_id"])
+        for key in ("matches", "deliveries", "changes", "undecodable"):
+            assert root.facts[f"sluice.{key}"] == line[FIELDS[key]]
+        assert root.facts["sluice.rows.events"] == line["event_count"]
+        assert root.facts["sluice.state.version"] == line["state_version"]
         assert (root.resource["service.name"], root.error) == (name, None)
         stages = [span.name for span in others if span.name != "measure"]
         transaction = ["publish", "send", "commit"]
-        of_driver = [*transaction, "apply"] if line["changes"] else []
-        assert stages == ["prepare", "match", *transaction * line["slot_transactions"], *of_driver]
+        of_driver = [*transaction, "apply"] if line["change_count"] else []
+        assert stages == ["prepare", "match", *transaction * line["slot_transaction_count"], *of_driver]
         by_id = {span.id: span for span in (root, *others)}
         for span in others:
             parent = by_id[span.parent_id]
             assert parent.start_ns <= span.start_ns <= span.end_ns <= parent.end_ns
         lasted = sum(span.end_ns - span.start_ns for span in others if span.parent_id == root.id)
-        assert lasted / 1e6 <= line["batch_ms"] + 0.1  # which is rounded
+        assert lasted / 1e6 <= line["duration_ms"] + 0.1  # which is rounded
     linked = {link for (root, *_) in found for link in root.links}
     assert linked == {(bytes.fromhex(SOME_TRACE), bytes.fromhex(SOME_SPAN))}
 
@@ -79,9 +80,9 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
     sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
     with job(sluice, "--set", "monitoring.stuck_after_s=2") as running:
         running.running()
-        url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
+        url = next(line["monitoring_url"] for line in running.lines if line["event"] == "monitoring_started")
         sluice("produce", stdin=lines(*({"n": n} for n in range(10))))
-        running.until("done with the first", lambda: running.total("events") == 10)
+        running.until("done with the first", lambda: running.total("event_count") == 10)
         running.until("ready", lambda: ask(f"{url}/ready")[0] == 200)
         workers = [one for one in running.processes() if "\0streaming.worker.daemon\0" in one.command]
         before = len(warnings(running))  # a busy machine may have had its own
@@ -92,21 +93,21 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
             running.until("warned", lambda: len(warnings(running)) > before)
             line = warnings(running)[before]
             assert (line["level"], line["stage"]) == ("warning", "match")
-            assert line["for_s"] > 2
-            assert "Spark's Python workers" in line["look_at"]
+            assert line["stalled_s"] > 2
+            assert "Spark's Python workers" in line["hint"]
             code, body = ask(f"{url}/ready")
             assert code == 503
             (reason,) = json.loads(body)["reasons"]
-            assert reason.startswith(f"batch {line['batch']} makes no progress in its stage 'match', for ")
+            assert reason.startswith(f"batch {line['batch_id']} makes no progress in its stage 'match', for ")
             assert ask(f"{url}/health")[0] == 200
-            assert running.total("events") == 10
+            assert running.total("event_count") == 10
         finally:
             for worker in workers:
                 worker.send(signal.SIGCONT)
-        running.until("done", lambda: running.total("events") == 100)
+        running.until("done", lambda: running.total("event_count") == 100)
         running.until("ready again", lambda: ask(f"{url}/ready")[0] == 200)
-        running.until("going on", lambda: line["batch"] in continued(running))
-        assert [one["batch"] for one in warnings(running)].count(line["batch"]) == 1
+        running.until("going on", lambda: line["batch_id"] in continued(running))
+        assert [one["batch_id"] for one in warnings(running)].count(line["batch_id"]) == 1
         assert sorted(json.loads(record.value)["n"] for record in records(kafka, f"{name}.to.alice")) == list(
             range(100)
         )
@@ -126,21 +127,21 @@ def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_th
     )
     with job(sluice, *flags) as running:
         running.running()
-        url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
+        url = next(line["monitoring_url"] for line in running.lines if line["event"] == "monitoring_started")
 
         def status() -> Any:
             return json.loads(ask(f"{url}/status.json")[1])
 
         sluice("produce", stdin=lines({"n": 0}))
-        running.until("done with the first", lambda: running.total("events") == 1)
+        running.until("done with the first", lambda: running.total("event_count") == 1)
         sluice("produce", stdin=lines(*({"n": n, "text": "SLOW"} for n in range(1, 1 + pieces * rows))))
         began, codes = time.monotonic(), set()
-        while running.total("events") == 1 and time.monotonic() < began + 2 * stalled_after_s:
+        while running.total("event_count") == 1 and time.monotonic() < began + 2 * stalled_after_s:
             codes.add(ask(f"{url}/health")[0])
             time.sleep(0.5)
         assert codes == {200}
-        running.until("done with the batch", lambda: running.total("events") == 1 + pieces * rows)
-        batch = max(line["batch_ms"] for line in running.lines if line["event"] == "batch")
+        running.until("done with the batch", lambda: running.total("event_count") == 1 + pieces * rows)
+        batch = max(line["duration_ms"] for line in running.lines if line["event"] == "batch_finished")
         assert batch > 1_000 * stalled_after_s, "that was no long batch"
 
         hanging = pieces // 2
@@ -161,15 +162,15 @@ def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_th
             for worker in workers:
                 worker.send(signal.SIGCONT)
         running.until("alive again", lambda: ask(f"{url}/health")[0] == 200)
-        running.until("done", lambda: running.total("events") > (pieces + hanging) * rows)
+        running.until("done", lambda: running.total("event_count") > (pieces + hanging) * rows)
 
 
 def continued(running: Job) -> set[int]:
-    return {line["batch"] for line in running.lines if line["event"] == "the batch continues"}
+    return {line["batch_id"] for line in running.lines if line["event"] == "batch_resumed"}
 
 
 def warnings(running: Job) -> list[dict[str, Any]]:
-    return [line for line in running.lines if line["event"] == "the batch makes no progress"]
+    return [line for line in running.lines if line["event"] == "batch_stalled"]
 
 
 def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_path: Path) -> None:
@@ -180,18 +181,18 @@ def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_p
         stdin=lines(subscription("s1", "alice", x=[1]), subscription("s2", "bob", x=[{"exists": True}])),
     )
     with collector() as receiver, job(sluice, "--set", f"monitoring.traces={receiver.url}", fresh=True) as running:
-        running.until("starting", lambda: any(line["event"] == "starting" for line in running.lines))
-        url = next(line["monitoring"] for line in running.lines if line["event"] == "starting")
+        running.until("starting", lambda: any(line["event"] == "monitoring_started" for line in running.lines))
+        url = next(line["monitoring_url"] for line in running.lines if line["event"] == "monitoring_started")
         code, body = ask(f"{url}/ready")
         assert (code, json.loads(body)["ok"]) == (503, False)
         assert ask(f"{url}/health")[0] == 200
         running.running()
         assert (tmp_path / "checkpoint" / "monitoring").read_text() == f"{url}\n"
         sluice("produce", stdin=lines(*({"x": i % 2} for i in range(38)), "{not json"))
-        running.until("done with the first", lambda: running.total("events") == 39)
+        running.until("done with the first", lambda: running.total("event_count") == 39)
         in_a_transaction(kafka, f"{name}.events", [b'{"x": 0}', b'{"x": 1}'])
         sluice("subscribe", "--id", "s3", "--subscriber", "carol", "--pattern", '{"y": [1]}')
-        running.until("done", lambda: running.total("events") == 41 and running.total("changes") == 1)
+        running.until("done", lambda: running.total("event_count") == 41 and running.total("change_count") == 1)
 
         def settled() -> Any:
             found = scraped(url)
@@ -231,7 +232,7 @@ def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_p
         assert ask(f"{url}/ready") == (200, b'{"ok": true, "reasons": [], "notes": []}\n')
         running.process.send_signal(signal.SIGTERM)
         assert running.ended() == 0
-        check_traces(receiver, name, [line for line in running.lines if line["event"] == "batch"])
+        check_traces(receiver, name, [line for line in running.lines if line["event"] == "batch_finished"])
     assert not (tmp_path / "checkpoint" / "monitoring").exists()
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) != 0

@@ -12,7 +12,7 @@ from tests.integration.conftest import CommandLine
 from tests.support.disk import Disk
 from tests.support.patience import PATIENCE_S
 
-ENDED = "the job ended, waiting until it can start"
+ENDED = "job_blocked"
 
 
 def test_a_job_that_finds_its_disk_full_starts_once_there_is_room(sluice: CommandLine, tmp_path: Path) -> None:
@@ -27,8 +27,8 @@ def test_a_job_that_finds_its_disk_full_starts_once_there_is_room(sluice: Comman
         flags = {**sluice.flags(), "query.checkpoint": str(disk.path / "checkpoint")}
         with JobProcess(flags, tmp_path / "log", supervised=True, scratch=Path(scratch)) as job:
             job.wait_for("waiting", lambda: bool(job.lines(ENDED)), PATIENCE_S)
-            assert "No space left on device; make room there" in job.lines(ENDED)[0]["reason"]
+            assert "No space left on device; make room there" in job.lines(ENDED)[0]["obstacle"]
             disk.free()
             job.wait_until_running(PATIENCE_S)
-            assert len(job.lines(ENDED)) == len(job.lines("the obstacle is gone, starting the job")) == 1
+            assert len(job.lines(ENDED)) == len(job.lines("job_unblocked")) == 1
             assert job.stopped() == 0

@@ -73,7 +73,7 @@ def test_a_stop_that_waits_for_a_batch_says_so(
             time.sleep(0.001)
         assert refusing.is_alive()
     refusing.join(PATIENCE_S)
-    assert caplog.messages == ["the batch in hand is not done yet, waiting for it"]
+    assert caplog.messages == ["batch_awaited"]
     assert batches._finished
 
 

@@ -108,4 +108,4 @@ def test_that_the_broker_does_not_answer_is_said_once(
         deleted.count()
         deleted.read({A: 1}, {A: deleted._reached[A] + 1})
         broker.now += EVERY_S
-    assert [fields_of(record)["reason"] for record in caplog.records] == ["first", "third"]
+    assert [fields_of(record)["error"] for record in caplog.records] == ["first", "third"]

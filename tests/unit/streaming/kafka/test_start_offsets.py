@@ -54,7 +54,9 @@ def test_a_topic_without_any_committed_offset_was_made_again(
 ) -> None:
     logging.getLogger("sluice").propagate = True
     begin(committed)
-    assert [fields_of(record)["topic"] for record in caplog.records if "made again" in record.message] == [topic]
+    assert [(record.message, fields_of(record)["topic"]) for record in caplog.records] == [
+        ("topic_offsets_missing", topic)
+    ]
 
 
 def test_a_topic_that_was_added_is_read_from_its_first_record_and_has_lost_nothing() -> None:

@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from streaming import log_events
 from streaming.documents.records import OF_DELIVERIES, REASONS
 from streaming.documents.subscriber_metrics import SubscriberMetrics
 from streaming.errors import BrokerUnreachable
@@ -374,16 +375,19 @@ def test_the_pipeline_says_what_became_of_everything() -> None:
 
 def test_the_line_of_a_batch_adds_up_what_its_tasks_published() -> None:
     own = Report(1, 0.0, start=999_999.0)
-    assert "publish_errors" not in own.fields()
+    assert "publish_error_counts" not in own.fields()
     own.stages.append(Stage("match", own.start, own.start + 2))
     for errors in (PUBLISHED.errors, {"EndTxn NOT_COORDINATOR": 1}, PUBLISHED.errors):
         own.add_task(replace(PUBLISHED, errors=Counter(errors)))
     line = own.fields()
-    names = ("matched", "matches", "deliveries", "undecodable", "transactions_aborted")
-    assert [line[name] for name in names] == [6, 15, 12, 3, 3]
-    assert [line[name] for name in ("slot_transactions", "published_bytes", "encoded_ms")] == [3, 3_000, 750.0]
-    assert line["publish_errors"] == {"Produce": {"NOT_LEADER_FOR_PARTITION": 4}, "EndTxn": {"NOT_COORDINATOR": 1}}
-    assert line["dead_letters"] == {"undecodable_event": 3}
+    counts = ("matched_event_count", "match_count", "delivery_count", "undecodable_count", "aborted_transaction_count")
+    assert [line[name] for name in counts] == [6, 15, 12, 3, 3]
+    assert [line[name] for name in ("slot_transaction_count", "published_bytes", "encode_ms")] == [3, 3_000, 750.0]
+    assert line["publish_error_counts"] == {
+        "Produce": {"NOT_LEADER_FOR_PARTITION": 4},
+        "EndTxn": {"NOT_COORDINATOR": 1},
+    }
+    assert line["dead_letter_counts"] == {"undecodable_event": 3}
 
 
 # --- verdicts ---
@@ -501,13 +505,13 @@ def test_a_batch_whose_tasks_commit_is_alive_however_long_it_takes_and_one_that_
         assert later(40)[1] == 1
         offsets["events", 0] += 1
         assert later(1) == ([], 0)
-    events = [(record.getMessage(), record.__dict__["fields"].get("after_s")) for record in caplog.records]
-    no_progress = "the batch makes no progress"
+    events = [(record.getMessage(), record.__dict__["fields"]["stalled_s"]) for record in caplog.records]
+    no_progress = "batch_stalled"
     assert events == [
         (no_progress, None),
-        ("the batch continues", 301.0),
+        ("batch_resumed", 301.0),
         (no_progress, None),
-        ("the batch continues", 43.0),
+        ("batch_resumed", 43.0),
     ]
 
 
@@ -574,10 +578,10 @@ def test_a_batch_that_makes_no_progress_is_logged_once_and_the_job_is_not_ready(
         ]
         assert len(later(100)) == 1
         (warning,) = caplog.records
-        assert (warning.levelname, warning.getMessage()) == ("WARNING", "the batch makes no progress")
+        assert (warning.levelname, warning.getMessage()) == ("WARNING", "batch_stalled")
         fields = warning.__dict__["fields"]
-        assert (fields["batch"], fields["stage"], fields["for_s"]) == (7, "match", 31.0)
-        assert fields["look_at"].startswith("the brokers")
+        assert (fields["batch_id"], fields["stage"], fields["stalled_s"]) == (7, "match", 31.0)
+        assert fields["hint"].startswith("the brokers")
         assert values(made.view(), "sluice_batch_without_progress_seconds") == {(): 131.0}
         shown = {"batch": 7, "stage": "match", "without_progress_s": 131.0}
         assert status.document(made.view())["in_hand"] == shown
@@ -586,8 +590,8 @@ def test_a_batch_that_makes_no_progress_is_logged_once_and_the_job_is_not_ready(
         made.idle()
         assert later(1_000) == []
     _, note = caplog.records
-    assert (note.levelname, note.getMessage()) == ("INFO", "the batch continues")
-    assert note.__dict__["fields"] == {"batch": 7, "stage": "match", "after_s": 131.0}
+    assert (note.levelname, note.getMessage()) == ("INFO", "batch_resumed")
+    assert note.__dict__["fields"] == {"batch_id": 7, "stage": "match", "stalled_s": 131.0}
 
 
 def test_a_large_batch_that_makes_progress_is_ready(caplog: pytest.LogCaptureFixture) -> None:
@@ -611,9 +615,9 @@ def test_each_batch_that_makes_no_progress_is_logged(caplog: pytest.LogCaptureFi
             made.doing(number, "match")
             clock.now += 40
             made.look()
-    events = [(r.getMessage(), r.__dict__["fields"]["batch"]) for r in caplog.records]
-    no_progress = "the batch makes no progress"
-    assert events == [(no_progress, 1), ("the batch continues", 1), (no_progress, 2)]
+    events = [(r.getMessage(), r.__dict__["fields"]["batch_id"]) for r in caplog.records]
+    no_progress = "batch_stalled"
+    assert events == [(no_progress, 1), ("batch_resumed", 1), (no_progress, 2)]
 
 
 @pytest.mark.parametrize("phase", [STARTING, STOPPING])
@@ -636,7 +640,7 @@ def test_a_batch_that_makes_no_progress_is_noticed_by_a_thread_of_the_monitor() 
     with made:
         while not made.view().troubles:
             time.sleep(0.01)
-    assert made.view().troubles[0].event == "the batch makes no progress"
+    assert made.view().troubles[0].event == "batch_stalled"
 
 
 def test_while_events_are_matched_without_an_index_everything_says_so_and_the_job_is_ready(
@@ -673,7 +677,7 @@ def test_while_events_are_matched_without_an_index_everything_says_so_and_the_jo
         (reason,) = waiting(made.view())
         first = "look at the kernels and the index, which are not there yet (compiling kernels); then the brokers"
         assert first in reason
-        assert caplog.records[0].__dict__["fields"]["look_at"] in reason
+        assert caplog.records[0].__dict__["fields"]["hint"] in reason
         made.idle()
         made.preparing(LOADING)
         made.preparing(BUILDING)
@@ -682,7 +686,7 @@ def test_while_events_are_matched_without_an_index_everything_says_so_and_the_jo
         made.look()
         made.look()
     assert verdicts.notes(made.view()) == []
-    assert [record.getMessage() for record in caplog.records].count("matching with the index") == 1
+    assert [record.getMessage() for record in caplog.records].count("index_ready") == 1
 
 
 def test_offsets_without_a_row_count_as_read_once_spark_is_past_them() -> None:
@@ -703,7 +707,7 @@ def test_that_the_broker_is_away_is_logged_once_and_shown() -> None:
         made.ask()
     view = made.view()
     assert view.broker.error == "away"
-    assert [trouble.event for trouble in view.troubles] == ["the broker does not say where the topics end"]
+    assert [trouble.event for trouble in view.troubles] == ["end_offsets_unavailable"]
 
 
 def test_the_last_warnings_are_kept() -> None:
@@ -711,11 +715,12 @@ def test_the_last_warnings_are_kept() -> None:
     with Monitor(ABOUT, TOPICS) as made:
         log.info("nothing")
         for i in range(12):
-            log.warning("workers lost", extra={"fields": {"rows": i}})
+            log.warning("workers_lost", extra={"fields": {"row_count": i}})
     log.warning("too late")
     troubles = made.view().troubles
     assert len(troubles) == 10
-    assert (troubles[0].level, troubles[0].event, troubles[0].fields) == ("warning", "workers lost", {"rows": 11})
+    assert troubles[0].message == log_events.EVENTS["workers_lost"].meaning
+    assert (troubles[0].level, troubles[0].event, troubles[0].fields) == ("warning", "workers_lost", {"row_count": 11})
 
 
 # --- status and page ---

@@ -299,8 +299,8 @@ def test_the_job_says_where_it_answers_for_as_long_as_it_does(tmp_path: Path, ca
         assert (tmp_path / "monitoring").read_text() == f"{url}\n"
         with urllib.request.urlopen(f"{url}/health", timeout=PATIENCE_S) as answer:
             assert answer.status == 200
-    (line,) = [record for record in caplog.records if record.getMessage() == "starting"]
-    assert fields_of(line) == {"query": "sluice", "monitoring": url}
+    (line,) = [record for record in caplog.records if record.getMessage() == "monitoring_started"]
+    assert fields_of(line) == {"monitoring_url": url}
     assert list(tmp_path.iterdir()) == []
     assert threading.active_count() == before
 

@@ -139,10 +139,10 @@ def test_few_partitions_keep_their_places() -> None:
 
 
 def test_what_matters_most_fits_a_terminal_of_24_lines() -> None:
-    trouble = Trouble(0.0, "warning", "workers lost", {"rows": 3})
+    trouble = Trouble(0.0, "warning", "workers_lost", {"row_count": 3})
     view = replace(busy(), lag=tuple(Lag("events", n, 0, n) for n in range(100)), troubles=(trouble,) * 9)
     first = text(view, 80).splitlines()[:24]
-    for word in ("records behind", "dead letters", "total", "workers lost: rows: 3"):
+    for word in ("records behind", "dead letters", "total", "workers_lost: row_count: 3"):
         assert any(word in line for line in first)
 
 

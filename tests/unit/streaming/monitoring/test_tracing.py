@@ -304,10 +304,10 @@ def test_a_collector_that_refuses_and_then_takes_is_told_of_once_each(
         receiver.status = 200
         until(taken)
         until(lambda: len(lines(caplog)) == 2)
-    assert lines(caplog) == [("WARNING", "traces are lost"), ("INFO", "traces are taken again")]
+    assert lines(caplog) == [("WARNING", "trace_export_failed"), ("INFO", "trace_export_recovered")]
     (warning, _) = [r for r in caplog.records if r.levelno >= logging.INFO]
     assert fields_of(warning)["endpoint"] == receiver.url
-    assert ("Not Found" if status == 404 else "Service Unavailable") in fields_of(warning)["reason"]
+    assert ("Not Found" if status == 404 else "Service Unavailable") in fields_of(warning)["error"]
 
 
 def test_a_collector_that_is_not_there_costs_one_warning(
@@ -319,8 +319,8 @@ def test_a_collector_that_is_not_there_costs_one_warning(
             observer.batch(report(n))
         until(lambda: lines(caplog))
         observer.batch(report())
-    assert lines(caplog) == [("WARNING", "traces are lost")]
-    assert "refused" in fields_of(caplog.records[-1])["reason"]
+    assert lines(caplog) == [("WARNING", "trace_export_failed")]
+    assert "refused" in fields_of(caplog.records[-1])["error"]
     assert capfd.readouterr() == ("", "")
     assert logging.getLogger("opentelemetry").propagate
 

@@ -155,11 +155,11 @@ def test_while_a_disk_is_full_nothing_is_started_and_once_there_is_room_at_once(
     assert started == [1, 2, 2, 2, 2, 2]
     assert len(starts(log)) == 3
     assert [record.message for record in caplog.records] == [
-        "the job ended, restarting it",
-        "the job ended, waiting until it can start",
-        "the obstacle is gone, starting the job",
+        "job_restarted",
+        "job_blocked",
+        "job_unblocked",
     ]
-    assert fields_of(caplog.records[1])["reason"] == "full"
+    assert fields_of(caplog.records[1])["obstacle"] == "full"
 
 
 def test_a_supervisor_that_waits_for_room_can_be_stopped(tmp_path: Path) -> None:

@@ -355,10 +355,10 @@ def test_a_full_disk_stops_nothing_and_what_is_due_is_done_when_there_is_room(
         state.step()
         return {record.getMessage() for record in caplog.records}
 
-    until(lambda: {"parts not compacted", "state not saved"} <= message())
+    until(lambda: {"compaction_failed", "state_save_failed"} <= message())
     compactor_of(state)._store.new_path = room  # type: ignore[method-assign]
     caplog.set_level("INFO", "sluice")
-    until(lambda: "parts compacted" in message())
+    until(lambda: "segments_compacted" in message())
     subscribe(state, 100)
     settled(state)
     assert delivered(state, event(0, {"x": 1}))[0]["alice"] == names_of(100, *MANY)
@@ -386,12 +386,12 @@ def test_a_save_that_failed_is_tried_again_without_another_change_and_tells_sinc
         state.step()
         return [record.getMessage() for record in caplog.records].count(message)
 
-    until(lambda: logged("state not saved") > 0)
+    until(lambda: logged("state_save_failed") > 0)
     since = compactor.unsaved_since
     assert since is not None
     assert since >= first == compactor.saved_at
     store.new_path = room
-    until(lambda: logged("state saved again") > 0)
+    until(lambda: logged("state_save_recovered") > 0)
     settled(state)
     assert compactor.saved_at > first
     assert compactor.unsaved_since is None

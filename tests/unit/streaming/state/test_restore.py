@@ -170,4 +170,4 @@ def test_what_compaction_took_is_told(world: SavedJob, caplog: pytest.LogCapture
     world.world.compact(())
     world.forget()
     assert world.start() == {"kept": "alice"}
-    assert [fields_of(r)["ids"] for r in caplog.records if "not any more" in r.message] == [["s"]]
+    assert [fields_of(r)["subscription_ids"] for r in caplog.records if r.message == "subscriptions_lost"] == [["s"]]

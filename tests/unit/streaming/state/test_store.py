@@ -221,7 +221,7 @@ def test_a_state_that_another_version_of_sluice_saved_is_not_opened_and_gives_wa
     store.clean()
     fields = [fields_of(record) for record in caplog.records]
     assert [f["file"] for f in fields] == [f"version-{v:020d}" for v in (30, 20)]
-    assert all(f["reason"].endswith("was written by another version") for f in fields)
+    assert all(f["error"].endswith("was written by another version") for f in fields)
     saved(store, grown(EMPTY, 6, version=40), {})
     loaded = store.load(EMPTY, {0: 40})
     assert loaded is not None

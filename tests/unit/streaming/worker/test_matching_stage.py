@@ -448,4 +448,4 @@ def test_events_that_were_deleted_before_they_were_read_are_counted(
     step(p, event(offsets[-1] + 1, {}))
     assert [report.counts["deleted_unread"] for report in reports.seen] == [sum(n for _, _, n in deleted), 0]
     warned = [fields_of(record) for record in caplog.records if record.levelno == logging.WARNING]
-    assert [(fields["from"], fields["to"], fields["offsets"]) for fields in warned] == deleted
+    assert [(fields["offset_from"], fields["offset_to"], fields["offset_count"]) for fields in warned] == deleted
