@@ -109,7 +109,11 @@ class Pipeline:
             self.careful = report.bytes > LARGE_ROW_BYTES * report.rows
             self.load_shedder.seen(report.waited_ms)
             snapshot = self.state.snapshot
-            report.state = {"version": self.state.version, "subscriptions": len(snapshot), "parts": len(snapshot.parts)}
+            report.state = {
+                "version": self.state.version,
+                "subscriptions": len(snapshot),
+                "segments": len(snapshot.parts),
+            }
             log.info("batch_finished", **report.fields())
             self.observer.batch(report)
 

@@ -73,8 +73,10 @@ def families(view: JobView) -> Iterator[Family]:
     if view.subscribers is not None and view.subscribers.is_whole:
         yield from _of_subscribers(view.subscribers.shown)
     if view.state is not None:
-        joins = _histogram(view.state.joins)
-        yield HistogramMetricFamily("sluice_state_join_duration_seconds", "Duration of compactions.", *joins)
+        compactions = _histogram(view.state.compactions)
+        yield HistogramMetricFamily(
+            "sluice_state_compaction_duration_seconds", "Duration of compactions.", *compactions
+        )
 
 
 def _of_section(new: Callable[..., Any], metrics: Iterable[JobMetric], values: Document | None) -> Iterable[Family]:
@@ -100,7 +102,9 @@ def _samples(value: Any, labels: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
 
 def _of_batches(figures: Figures) -> Iterator[Family]:
     letters = {reason: figures.dead_letters.get(reason, 0) for reason in REASONS}
-    yield _counters("sluice_dead_letters", "Dead letters, without those of a query's first start.", letters, "reason")
+    yield _counters(
+        "sluice_dead_letters", "Dead letters, without the dead letters of a query's first start.", letters, "reason"
+    )
     help = "Time that tasks spent on encoding deliveries as record batches, summed over all tasks."
     yield CounterMetricFamily("sluice_publish_encoding_seconds", help, figures.encoded_ms / 1000)
     phases = {what.removesuffix("_ms"): ms / 1000 for what, ms in figures.spent_ms.items() if what != "duration_ms"}

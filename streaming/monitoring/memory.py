@@ -10,7 +10,7 @@ import psutil
 
 
 def resident_bytes(pid: int) -> Mapping[str, int]:
-    """Resident bytes by kind of process: "jvm" is Spark, "workers" its children, "beside" the driver's other children.
+    """Resident bytes by kind of process: "jvm" is Spark, "workers" its children, "other" the driver's other children.
 
     Shared memory counts in each.
     """
@@ -19,7 +19,7 @@ def resident_bytes(pid: int) -> Mapping[str, int]:
     for child in psutil.Process(pid).children(recursive=True):  # parents first
         with suppress(psutil.NoSuchProcess), child.oneshot():
             of_parent = kinds.get(child.ppid(), "")
-            kind = "workers" if of_parent in ("jvm", "workers") else "jvm" if child.name() == "java" else "beside"
+            kind = "workers" if of_parent in ("jvm", "workers") else "jvm" if child.name() == "java" else "other"
             kinds[child.pid] = kind
             resident[kind] += child.memory_info().rss
     return resident

@@ -19,7 +19,7 @@ class JobMetric(NamedTuple):
     logged: str = ""  # the field in the log line of a batch
 
 
-OF_CHANGES = "Changes of subscriptions, without those of a query's first start."
+OF_CHANGES = "Changes of subscriptions, without the changes that a query reads at its first start."
 
 # Of all rows that were read.
 READ = (
@@ -64,7 +64,7 @@ COUNTED = (
     ),
     JobMetric(
         "refused",
-        "changes refused",
+        "changes rejected",
         "sluice_changes",
         OF_CHANGES,
         labels=("result",),
@@ -82,14 +82,14 @@ COUNTED = (
         "workers_lost",
         "workers lost",
         "sluice_workers_lost",
-        "Times that workers died on a batch, or were killed because they hung.",
+        "Number of times that workers died on a batch, or were killed because they hung.",
         logged="workers_lost_count",
     ),
     JobMetric(
         "workers_hung",
         "workers that hung",
         "sluice_workers_hung",
-        "Times that workers were killed because they hung.",
+        "Number of times that workers were killed because they hung.",
         logged="workers_hung_count",
     ),
     JobMetric(
@@ -140,15 +140,15 @@ STATE = (
         "Changes that the state includes, counted by offsets.",
         logged="state_version",
     ),
-    JobMetric("parts", "parts", "sluice_state_parts", "Parts of the state.", logged="segment_count"),
+    JobMetric("segments", "segments", "sluice_state_segments", "Segments of the state.", logged="segment_count"),
     JobMetric(
         "bytes",
-        "size of the parts",
+        "size of the segments",
         "sluice_state_bytes",
-        "Size of the parts, as the workers of each host load them.",
+        "Size of the segments, as the workers of each host load them.",
         unit="bytes",
     ),
-    JobMetric("joins", "compactions"),  # in a histogram
+    JobMetric("compactions", "compactions"),  # in a histogram
     JobMetric(
         "saved_at",
         "last saved",
@@ -168,7 +168,9 @@ STATE = (
 # By section of the status; "" is its top level.
 COUNTERS = {
     "totals": TOTALS,
-    "job": (JobMetric("restarts", "restarts", "sluice_restarts", "Times that the supervisor started the job again."),),
+    "job": (
+        JobMetric("restarts", "restarts", "sluice_restarts", "Number of times that the supervisor restarted the job."),
+    ),
     "": (
         JobMetric(
             "publish_errors",
@@ -211,7 +213,7 @@ GAUGES = {
         JobMetric(
             "answered_at",
             metric="sluice_broker_answered_timestamp_seconds",
-            help="Time of the broker's last answer about the ends of the topics.",
+            help="Time of the broker's last answer with the end offsets of the topics.",
         ),
     ),
     "spark": (

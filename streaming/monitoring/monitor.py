@@ -250,11 +250,11 @@ class Monitor(Observer):
         if state is None:
             return None
         snapshot, compactor = state.snapshot, state.compactor
-        joins, joining = (compactor.joins, compactor.frozen > 0) if compactor else (Latencies(), False)
+        compactions, compacting = (compactor.joins, compactor.frozen > 0) if compactor else (Latencies(), False)
         size = sum(self._sizes.values())
         saved = (compactor.saved_at, compactor.unsaved_since) if compactor else (None, None)
         return StateView(
-            state.version, len(snapshot), len(snapshot.parts), size, joins, joining, snapshot.about, *saved
+            state.version, len(snapshot), len(snapshot.parts), size, compactions, compacting, snapshot.about, *saved
         )
 
     def _lag(self, ends: Ends) -> list[Lag]:

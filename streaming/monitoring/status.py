@@ -5,8 +5,8 @@
                     last_exit_code (both null where nobody starts it again; a signal is a negative code)
     health          ok, reasons
     ready           ok, reasons, notes (what does not keep the job from being ready)
-    state           version, subscriptions, parts, bytes, joining, joins, joins_s (their p50, p95, p99, max), index (the
-                    algorithm of the longest part, and why it was chosen), saved_at (epoch s: the last save; null: none
+    state           version, subscriptions, segments, bytes, compacting, compactions, compaction_s (p50, p95, p99, max),
+                    index (the algorithm of the longest segment, and why it was chosen), saved_at (epoch s: the last save; null: none
                     yet), unsaved_s (the age of the oldest unsaved change; 0: all are saved); null while it is restored
     preparation     of the index of the settings, while events are matched without it: step (compiling kernels, loading
                     kernels, building the index), for_s, done, of (algorithms whose kernels are compiled, of how many),
@@ -33,7 +33,7 @@
     subscribers     number (of those with metrics), whole (whether the sums of earlier processes are in them), and the
                     busiest, each with subscriber, deliveries_per_s (of late), deliveries, bytes, matches, dead_letters
                     (by reason), last_event_at, since (epoch s); null where metrics.topic is empty
-    resident_bytes  of the processes below the driver: jvm, workers, beside
+    resident_bytes  of the processes below the driver: jvm, workers, other
     troubles        the last warnings and errors, the newest first: at (epoch s), level, event, detail
 
 Keys may be added; those that are here stay, with their units.
@@ -42,7 +42,6 @@ Keys may be added; those that are here stay, with their units.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -162,11 +161,11 @@ def _state(view: JobView) -> Document | None:
     return {
         "version": state.version,
         "subscriptions": state.subscriptions,
-        "parts": state.parts,
+        "segments": state.segments,
         "bytes": state.bytes,
-        "joining": state.joining,
-        "joins": sum(state.joins.counts.values()),
-        "joins_s": _seconds(state.joins),
+        "compacting": state.compacting,
+        "compactions": sum(state.compactions.counts.values()),
+        "compaction_s": _seconds(state.compactions),
         "index": state.index,
         "saved_at": state.saved_at,
         "unsaved_s": round(unsaved_s(view), 1),

@@ -127,10 +127,10 @@ def _facts(document: Document) -> Table:
     if state is None:
         rows.append(("state", "-", "restoring"))
     else:
-        about = f"{number(state['parts'])} parts, {size(state['bytes'])}, version {number(state['version'])}"
+        about = f"{number(state['segments'])} segments, {size(state['bytes'])}, version {number(state['version'])}"
         rows.append(("subscriptions", number(state["subscriptions"]), about))
-    refused = f"{number(totals['refused'])} refused, {number(totals['over_quota'])} deliveries over quota"
-    rows.append(("changes", number(totals["changes"]), refused))
+    rejected = f"{number(totals['refused'])} rejected, {number(totals['over_quota'])} deliveries over quota"
+    rows.append(("changes", number(totals["changes"]), rejected))
     letters = document["dead_letters"]
     rows.append(
         ("dead letters", number(sum(letters.values())), ", ".join(f"{why} {number(n)}" for why, n in letters.items()))
@@ -139,7 +139,7 @@ def _facts(document: Document) -> Table:
     rows.append((LABELS["published_bytes"], size(totals["published_bytes"]), errors))
     code = job["last_exit_code"]
     again = "-" if job["restarts"] is None else number(job["restarts"])
-    rows.append(("restarts", again, "" if code is None else f"the last after exit code {code}"))
+    rows.append(("restarts", again, "" if code is None else f"last after exit code {code}"))
     hung = totals["workers_hung"]
     rows.append((LABELS["workers_lost"], number(totals["workers_lost"]), f"{number(hung)} hung" if hung else ""))
     resident = document["resident_bytes"].values()

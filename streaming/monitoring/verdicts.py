@@ -10,11 +10,11 @@ BEAT_S = 30.0  # the main thread looks at the query ten times a second
 BROKER_S = 30.0
 
 LOOK_AT = {  # by stage
-    "prepare": "the driver's JVM and the executors, to which new parts of the state go",
+    "prepare": "the driver's JVM and the executors, which receive new segments of the state",
     "measure": "Spark's executors, which read the sizes of the batch's records",
-    "match": "the brokers, to which tasks publish, and Spark's Python workers (streaming.worker.daemon), of which one "
-    "that is stopped holds up the whole batch",
-    "publish": "the broker, to which a transaction is written",
+    "match": "the brokers, to which tasks publish, and Spark's Python workers (streaming.worker.daemon): a single stopped "
+    "worker holds up the whole batch",
+    "publish": "the broker, which receives a transaction",
 }
 
 
@@ -22,7 +22,7 @@ def look_at(view: JobView, stage: str) -> str:
     """Name the parts that may keep a batch from making progress in a stage."""
     if view.preparation is None:
         return LOOK_AT[stage]
-    return f"the kernels and the index, which are not there yet ({view.preparation.step}); then {LOOK_AT[stage]}"
+    return f"the kernels and the index, which are not ready ({view.preparation.step}); then {LOOK_AT[stage]}"
 
 
 def notes(view: JobView) -> list[str]:
@@ -34,7 +34,7 @@ def notes(view: JobView) -> list[str]:
     left_s = preparation.left_s(view.now)
     left = f", about {left_s:.0f} s left" if left_s is not None else ""
     since_s = max(0.0, view.now - preparation.since)
-    return [f"matching without an index, slowly, for {since_s:.0f} s now: {preparation.step}{progress}{left}"]
+    return [f"matching without an index, slowly, for {since_s:.0f} s: {preparation.step}{progress}{left}"]
 
 
 def ailing(view: JobView) -> list[str]:
@@ -78,7 +78,7 @@ def stuck(view: JobView) -> InHand | None:
 def _ailing(view: JobView) -> Iterator[str]:
     silent_s = view.now - view.beat_at
     if silent_s > BEAT_S:
-        yield f"the query has not been seen to run for {silent_s:.0f} s"
+        yield f"no sign of life from the Spark query for {silent_s:.0f} s"
     if stalled_s(view) > view.about.stalled_after_s:
         behind = sum(lag.records for lag in view.lag)
         yield (
@@ -97,11 +97,11 @@ def _waiting(view: JobView) -> Iterator[str]:
     if (batch := stuck(view)) is not None:
         since_s = without_progress_s(view)
         yield (
-            f"batch {batch.batch} makes no progress in its stage {batch.stage!r}, for {since_s:.0f} s now "
-            f"(monitoring.stuck_after_s = {view.about.stuck_after_s:g}); look at {look_at(view, batch.stage)}"
+            f"batch {batch.batch} has made no progress in its stage {batch.stage!r} for {since_s:.0f} s "
+            f"(monitoring.stuck_after_s = {view.about.stuck_after_s:g}); check {look_at(view, batch.stage)}"
         )
     answered = view.broker.answered_at
     if answered is None:
-        yield "the broker was not asked yet" if view.broker.error is None else view.broker.error
+        yield "no broker response yet" if view.broker.error is None else view.broker.error
     elif view.now - answered > BROKER_S:
         yield f"the broker has not answered for {view.now - answered:.0f} s: {view.broker.error or 'no reason given'}"

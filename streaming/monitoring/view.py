@@ -44,11 +44,11 @@ class StateView:
 
     version: int
     subscriptions: int
-    parts: int
-    bytes: int  # of the parts, as they are handed to the workers of each host
-    joins: Latencies
-    joining: bool
-    index: str  # the algorithm of the longest part and, if it was chosen, why
+    segments: int
+    bytes: int  # of the segments, as they are handed to the workers of each host
+    compactions: Latencies
+    compacting: bool
+    index: str  # the algorithm of the longest segment and, if it was chosen, why
     saved_at: float | None = None  # epoch s: the last save of this process
     unsaved_since: float | None = None  # epoch s: the oldest change that no save has; None: all are saved
 

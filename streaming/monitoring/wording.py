@@ -26,7 +26,7 @@ STAGES = {
     "total": "total",
 }
 VERDICTS = (("health", "alive", "not alive"), ("ready", "ready", "not ready"))
-MEMORY = {"jvm": "JVM", "workers": "workers", "beside": "others"}
+MEMORY = {"jvm": "JVM", "workers": "workers", "other": "others"}
 
 
 def readable(text: str) -> str:

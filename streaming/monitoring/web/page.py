@@ -61,7 +61,7 @@ def _header(document: Document) -> Element:
         "header",
         element("h1", job["query"]),
         *badges,
-        element("span", "the job does not answer; this is the last it said", id="silent", role="alert"),
+        element("span", "the job does not answer; this is its last answer", id="silent", role="alert"),
         element("span", f"{job['phase']} for {duration(job['uptime_s'])}", class_="dim"),
         element("span", f"as of {moment(job['started_at'] + job['uptime_s'])}", class_="dim"),
     )
@@ -74,8 +74,8 @@ def _main(document: Document) -> Element:
         "main",
         *([section(f"Why it is {' and '.join(_failing(document))}", *reasons, class_="wide")] if reasons else ()),
         *([section("Not at full speed yet", *notes, class_="wide")] if notes else ()),
-        _rate("Events a second", "events_per_s", document),
-        _rate("Deliveries a second", "deliveries_per_s", document),
+        _rate("Events per second", "events_per_s", document),
+        _rate("Deliveries per second", "deliveries_per_s", document),
         _latency(document),
         _lag(document),
         _letters(document),
@@ -96,7 +96,7 @@ def _rate(title: str, name: str, document: Document) -> Element:
         element("span", number(document["rates"][name]), class_="large"),
         element("span", " in the last minute", class_="dim"),
         _curves(values, most=most),
-        element("div", f"{duration(step_s * len(values))}, at most {number(most)}", class_="dim"),
+        element("div", f"{duration(step_s * len(values))}, maximum {number(most)}", class_="dim"),
     )
 
 
@@ -121,7 +121,7 @@ def _latency(document: Document) -> Element:
     history = document["history"]
     p99, p50 = history["latency_p99_s"], history["latency_p50_s"]
     most = max((value for value in p99 if value is not None), default=0.0)
-    over = f"p99, and below it p50, of the total: {duration(history['step_s'] * len(p99))}, at most {seconds(most)}"
+    over = f"total, p99 above p50: {duration(history['step_s'] * len(p99))}, maximum {seconds(most)}"
     return section(
         "Latency, last five minutes",
         table(("", *QUANTILES), latencies(document)),
@@ -146,7 +146,7 @@ def _subscriptions(document: Document) -> Element:
     if state is None:
         return section("Subscriptions", note("restoring"))
     facts = dict(labelled(STATE, state))
-    if state["joining"]:
+    if state["compacting"]:
         facts["compactions"] += ", one running"
     if not state["unsaved_s"]:
         del facts["oldest unsaved change"]
@@ -183,7 +183,7 @@ def _letters(document: Document) -> Element:
 def _executors(document: Document) -> Element:
     rows = executors(document)
     content = table(EXECUTOR_COLUMNS, rows, texts=2) if rows else note("not known yet")
-    return section("Executors of Spark, tasks and deliveries", content, class_="wide rows")
+    return section("Spark executors: tasks and deliveries", content, class_="wide rows")
 
 
 def _busiest(document: Document) -> Element:

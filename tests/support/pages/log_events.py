@@ -9,11 +9,11 @@ HEAD = f"""# Log events
 
 Every line that the command `run` logs, by name. A line goes to standard error, as text or as JSON (`log.format`).
 
-- Both formats begin with `timestamp` (with its time zone), `level` and `event`, the name. Names do not change with values,
-  so filters and alerts can rely on them.
+- Both formats begin with `timestamp` (with its time zone), `level` and `event`, the name. A name never contains a
+  value, so filters and alerts can rely on it.
 - Warnings and errors have a `message`, which is the meaning below, and so have a few other lines. A line about an error
   has its type (`error_type`) and its text (`error`); a line about a mistake in Sluice has a stack (`exception`).
-- Units end the names of fields: `_ms`, `_s`, `_bytes`, `_count`.
+- Units end the names of fields: `_ms`, `_s`, `_bytes`, `_count`, `_ratio`.
 - JSON lines have these fields, too: {", ".join(f"{code(name)} ({meaning})" for name, meaning in BOUND.items())}.
 - Text lines leave out the fields marked ¹, and the fields marked ² while these are zero.
 

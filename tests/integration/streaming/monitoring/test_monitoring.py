@@ -98,7 +98,7 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
             code, body = ask(f"{url}/ready")
             assert code == 503
             (reason,) = json.loads(body)["reasons"]
-            assert reason.startswith(f"batch {line['batch_id']} makes no progress in its stage 'match', for ")
+            assert reason.startswith(f"batch {line['batch_id']} has made no progress in its stage 'match' for ")
             assert ask(f"{url}/health")[0] == 200
             assert running.total("event_count") == 10
         finally:

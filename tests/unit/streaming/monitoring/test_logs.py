@@ -70,7 +70,7 @@ def test_the_line_for_people_of_a_batch_in_which_nothing_unusual_happened_is_sho
 ) -> None:
     usual = report(1e9, (5.0,), dead_letters={})
     usual.counts.update(dict.fromkeys(usual.counts, 0) | {"changes": 2, "matches": 0})
-    usual.state = {"version": 1, "subscriptions": 2, "parts": 3}
+    usual.state = {"version": 1, "subscriptions": 2, "segments": 3}
     logs.configure("text", "info")
     batch_log.info("batch_finished", **usual.fields())
     shown = names(capsys.readouterr().err)

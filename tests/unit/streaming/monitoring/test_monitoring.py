@@ -231,7 +231,7 @@ def test_quantiles_are_of_whole_intervals_and_none_where_no_event_matched() -> N
     text = page.html(status.document(view)).decode()
     assert text.count('<polyline points="119,1.0 119.5,1.0"') == 1
     assert text.count('class="minor"') == 1
-    assert "p99, and below it p50, of the total: 10 min, at most 3.00 s" in text
+    assert "total, p99 above p50: 10 min, maximum 3.00 s" in text
 
 
 # --- metrics ---
@@ -312,7 +312,7 @@ def test_what_prometheus_reads(name: str, expected: Mapping[tuple[str, ...], flo
 
 UNITS = ("seconds", "bytes", "ratio", "records", "per_second")
 COUNTS = {  # gauges that count things, which they name
-    *("sluice_ready", "sluice_healthy", "sluice_state_version", "sluice_state_parts", "sluice_subscriptions"),
+    *("sluice_ready", "sluice_healthy", "sluice_state_version", "sluice_state_segments", "sluice_subscriptions"),
     "sluice_executors",
 }
 
@@ -396,7 +396,7 @@ def test_the_line_of_a_batch_adds_up_what_its_tasks_published() -> None:
 def test_it_is_ready_when_the_query_runs_and_the_broker_answers() -> None:
     clock, asked = Clock(), Asked(error="the broker is away")
     made = Monitor(ABOUT, TOPICS, asked, clock)
-    assert waiting(made.view()) == ["the state is being restored", "the broker was not asked yet"]
+    assert waiting(made.view()) == ["the state is being restored", "no broker response yet"]
     made.enter(STARTING, state())
     made.ask()
     assert waiting(made.view()) == ["the query is being started", "the broker is away"]
@@ -421,7 +421,7 @@ def test_it_is_alive_for_as_long_as_the_query_is_seen() -> None:
     clock.now += BEAT_S
     assert ailing(made.view()) == []
     clock.now += 1
-    assert ailing(made.view()) == ["the query has not been seen to run for 31 s"]
+    assert ailing(made.view()) == ["no sign of life from the Spark query for 31 s"]
     made.beat(SparkProgress)
     assert ailing(made.view()) == []
 
@@ -508,9 +508,9 @@ def test_a_batch_whose_tasks_commit_is_alive_however_long_it_takes_and_one_that_
     events = [(record.getMessage(), record.__dict__["fields"]["stalled_s"]) for record in caplog.records]
     no_progress = "batch_stalled"
     assert events == [
-        (no_progress, None),
+        (no_progress, 299.0),
         ("batch_resumed", 301.0),
-        (no_progress, None),
+        (no_progress, 42.0),
         ("batch_resumed", 43.0),
     ]
 
@@ -572,9 +572,9 @@ def test_a_batch_that_makes_no_progress_is_logged_once_and_the_job_is_not_ready(
         made.doing(7, "match")
         assert later(30) == []
         assert later(1) == [
-            "batch 7 makes no progress in its stage 'match', for 31 s now (monitoring.stuck_after_s = 30); look at "
-            "the brokers, to which tasks publish, and Spark's Python workers (streaming.worker.daemon), of which one "
-            "that is stopped holds up the whole batch"
+            "batch 7 has made no progress in its stage 'match' for 31 s (monitoring.stuck_after_s = 30); check "
+            "the brokers, to which tasks publish, and Spark's Python workers (streaming.worker.daemon): a single stopped "
+            "worker holds up the whole batch"
         ]
         assert len(later(100)) == 1
         (warning,) = caplog.records
@@ -659,9 +659,7 @@ def test_while_events_are_matched_without_an_index_everything_says_so_and_the_jo
     made.ask()
     made.look()
     view = made.view()
-    note = (
-        "matching without an index, slowly, for 80 s now: compiling kernels, 3 of 14 algorithms done, about 200 s left"
-    )
+    note = "matching without an index, slowly, for 80 s: compiling kernels, 3 of 14 algorithms done, about 200 s left"
     document = status.document(view)
     assert document["ready"] == {"ok": True, "reasons": [], "notes": [note]}
     assert document["preparation"] == {"step": COMPILING, "for_s": 80.0, "done": 3, "of": 14, "left_s": 200.0}
@@ -675,7 +673,7 @@ def test_while_events_are_matched_without_an_index_everything_says_so_and_the_jo
     with caplog.at_level(logging.INFO, "sluice.monitoring"):
         made.look()
         (reason,) = waiting(made.view())
-        first = "look at the kernels and the index, which are not there yet (compiling kernels); then the brokers"
+        first = "check the kernels and the index, which are not ready (compiling kernels); then the brokers"
         assert first in reason
         assert caplog.records[0].__dict__["fields"]["hint"] in reason
         made.idle()
@@ -934,7 +932,7 @@ def test_memory_is_by_what_processes_are_for(tmp_path: Path, monkeypatch: pytest
         process(pid, name, parent, pages)
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
     found = {kind: size // os.sysconf("SC_PAGE_SIZE") for kind, size in resident_bytes(10).items()}
-    assert found == {"jvm": 20, "workers": 7, "beside": 5}
+    assert found == {"jvm": 20, "workers": 7, "other": 5}
 
 
 @pytest.fixture(autouse=True)

@@ -134,7 +134,7 @@ def test_health_and_readiness_are_json_with_the_reasons() -> None:
         assert ask(found, "/ready")[0] == 200
         monitor._beat_at -= 60
         code, _, body = ask(found, "/health")
-        assert (code, json.loads(body)["reasons"]) == (503, ["the query has not been seen to run for 60 s"])
+        assert (code, json.loads(body)["reasons"]) == (503, ["no sign of life from the Spark query for 60 s"])
 
 
 def test_what_cannot_be_shown_does_not_end_the_server(caplog: pytest.LogCaptureFixture) -> None:
@@ -146,7 +146,7 @@ def test_what_cannot_be_shown_does_not_end_the_server(caplog: pytest.LogCaptureF
         for path in PATHS:
             code, _, body = ask(found, path)
             assert (code, b"hunter2" in body) == (500, False)
-    assert "could not be answered" in caplog.text
+    assert "request_failed" in caplog.text
 
 
 def test_a_port_that_is_taken_is_named() -> None:

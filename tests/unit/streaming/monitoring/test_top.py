@@ -75,7 +75,7 @@ def hostile() -> JobView:
         ["events/s", "0", "3", "since", "the", "start"],
         ["deliveries/s", "0", "6", "since", "the", "start"],
         ["records", "behind", "4", "last", "batch", "1970-01-12", "13:46:40", "UTC"],
-        ["subscriptions", "0", "0", "parts,", "0", "bytes,", "version", "0"],
+        ["subscriptions", "0", "0", "segments,", "0", "bytes,", "version", "0"],
         ["changes", "0", "0", "refused,", "2", "deliveries", "over", "quota"],
         ["dead", "letters", "3", "oversize", "3"],
         ["published", "by", "tasks", "2.0", "kB", "Produce", "NOT_LEADER_FOR_PARTITION", "2"],

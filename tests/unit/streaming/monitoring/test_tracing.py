@@ -94,7 +94,7 @@ def report(number: int = 1) -> Report:
     own.add_task(PUBLISHED)
     own.add(CommittedTransaction([], {}, 0, NOON + 1.4, NOON + 1.5, NOON + 1.6, NOON + 1.7))
     own.counts["workers_lost"] = 1
-    own.state = {"version": 7, "subscriptions": 5, "parts": 2}
+    own.state = {"version": 7, "subscriptions": 5, "segments": 2}
     own.fields()
     own.ended = NOON + 1.8
     return own
@@ -201,7 +201,7 @@ def test_the_root_says_what_the_batch_did(receiver: Collector) -> None:
         "sluice.dead_letters.oversize": 2,
         "sluice.state.version": 7,
         "sluice.state.subscriptions": 5,
-        "sluice.state.parts": 2,
+        "sluice.state.segments": 2,
     }
     facts = {span.name: span.facts for span in others}
     assert facts["send"]["messaging.operation.type"] == "send"
