@@ -6,8 +6,9 @@
     health          ok, reasons
     ready           ok, reasons, notes (what does not keep the job from being ready)
     state           version, subscriptions, segments, bytes, compacting, compactions, compaction_s (p50, p95, p99, max),
-                    index (the algorithm of the longest segment, and why it was chosen), saved_at (epoch s: the last save; null: none
-                    yet), unsaved_s (the age of the oldest unsaved change; 0: all are saved); null while it is restored
+                    index (the algorithm of the longest segment, and why it was chosen), saved_at (epoch s: the last
+                    save; null: none yet), unsaved_s (the age of the oldest unsaved change; 0: all are saved); null
+                    while it is restored
     preparation     of the index of the settings, while events are matched without it: step (compiling kernels, loading
                     kernels, building the index), for_s, done, of (algorithms whose kernels are compiled, of how many),
                     left_s (an estimate for compiling; null: unknown); null once the index is in use

@@ -12,8 +12,8 @@ BROKER_S = 30.0
 LOOK_AT = {  # by stage
     "prepare": "the driver's JVM and the executors, which receive new segments of the state",
     "measure": "Spark's executors, which read the sizes of the batch's records",
-    "match": "the brokers, to which tasks publish, and Spark's Python workers (streaming.worker.daemon): a single stopped "
-    "worker holds up the whole batch",
+    "match": "the brokers, to which tasks publish, and Spark's Python workers (streaming.worker.daemon): a single "
+    "stopped worker holds up the whole batch",
     "publish": "the broker, which receives a transaction",
 }
 

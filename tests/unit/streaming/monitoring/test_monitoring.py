@@ -573,8 +573,8 @@ def test_a_batch_that_makes_no_progress_is_logged_once_and_the_job_is_not_ready(
         assert later(30) == []
         assert later(1) == [
             "batch 7 has made no progress in its stage 'match' for 31 s (monitoring.stuck_after_s = 30); check "
-            "the brokers, to which tasks publish, and Spark's Python workers (streaming.worker.daemon): a single stopped "
-            "worker holds up the whole batch"
+            "the brokers, to which tasks publish, and Spark's Python workers (streaming.worker.daemon): a single "
+            "stopped worker holds up the whole batch"
         ]
         assert len(later(100)) == 1
         (warning,) = caplog.records
