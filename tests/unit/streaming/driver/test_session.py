@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import time
@@ -70,7 +71,11 @@ class Gateway:
         self.ended = True
 
 
-def test_a_jvm_is_ended_for_the_class_archive_that_it_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jvm_is_ended_for_the_class_archive_that_it_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging.getLogger("sluice"), "propagate", True)
+    caplog.set_level(logging.INFO, "sluice")
     writes, *_ = session.class_archive(tmp_path).used_or_written()
     part = writes.partition("=")[2]
     jvm = "import sys; sys.stdin.read(); open(sys.argv[1].partition('=')[2], 'w').close()"
@@ -81,6 +86,23 @@ def test_a_jvm_is_ended_for_the_class_archive_that_it_writes(tmp_path: Path, mon
         assert (gateway.ended, process.returncode) == (True, 0)
     assert session.class_archive(tmp_path).exists()
     assert not Path(part).exists()
+    assert caplog.messages == ["class_archive_writing", "class_archive_written"]
+
+
+def test_a_class_archive_that_takes_too_long_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging.getLogger("sluice"), "propagate", True)
+    monkeypatch.setattr(session, "EXIT_TIMEOUT_S", 0.1)
+    writes, *_ = session.class_archive(tmp_path).used_or_written()
+    with subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)", writes], stdin=subprocess.PIPE
+    ) as process:
+        monkeypatch.setattr(SparkContext, "_gateway", Gateway(process))
+        session.keep_class_archive(tmp_path)
+        process.kill()
+    assert caplog.messages == ["class_archive_failed"]
+    assert not session.class_archive(tmp_path).exists()
 
 
 def test_a_jvm_that_writes_no_class_archive_or_is_not_ours_goes_on(

@@ -81,6 +81,15 @@ class _Failing(AtOnce):
 
 
 @pytest.mark.usefixtures("cache")
+def test_the_time_of_compiling_is_estimated_by_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "CPU_S", {"a": 10, "b": 20, "c": 30})
+    monkeypatch.setattr(kernels, "OTHERS_CPU_S", 7)
+    assert kernels.estimate_s([], 2) == 0
+    assert kernels.estimate_s([["a", "b", "c"]], 1) == 60
+    assert kernels.estimate_s([["a", "b", "c"], ["other"]], 2) == 37
+    assert kernels.estimate_s([["a", "b", "c"]], 100) == 30  # an algorithm is compiled by one core
+
+
 def test_what_was_compiled_is_said_and_not_compiled_again() -> None:
     said: list[str] = []
     pool: Executor = AtOnce()
