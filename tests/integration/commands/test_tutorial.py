@@ -1,4 +1,4 @@
-"""Run the tutorial as a newcomer does, with the commands of docs/operations.md while its job runs."""
+"""Run the tutorial as a newcomer does, with the commands of docs/how-to/connect.md while its job runs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from pathlib import Path
 
 from rig.broker import free_port
 from tests.integration.conftest import HOME
-from tests.support.documents import Step, pattern, steps
+from tests.support.documents import Step, blocks, pattern, steps
 from tests.support.patience import PATIENCE_S
 
+CONNECT = "docs/how-to/connect.md"
 READ = ("consume", "dlq list", "dlq show", "subscribers")  # may be asked again: the job needs a moment
 
 
@@ -25,8 +26,9 @@ def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path) -> None
     tutorial = list(steps("docs/tutorial.md"))
     last = next(i for i, step in enumerate(tutorial) if step.command.startswith("kill"))
     shell = Shell(free_port(), tmp_path)
+    (tmp_path / "sluice.toml").write_text(blocks(CONNECT, "toml")[0])
     try:
-        for step in (*tutorial[:last], *steps("docs/operations.md"), *tutorial[last:]):
+        for step in (*tutorial[:last], *steps(CONNECT), *tutorial[last:]):
             shell.run(step)
         assert not shell.jobs
     finally:
@@ -94,6 +96,7 @@ class Shell:
 
     def _command(self, shown: str) -> str:
         command = shown.replace("python run_stream.py", f"{sys.executable} run_stream.py")
+        command = command.replace("--config sluice.toml", f"--config {self.directory}/sluice.toml")
         command = command.replace("checkpoint/monitoring", f"{self.directory}/checkpoint/monitoring")
         return command.replace("run_stream.py broker", f"run_stream.py broker --port {self.port}")
 
