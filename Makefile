@@ -97,7 +97,7 @@ audit: ## check the locked packages for known vulnerabilities (exit code 75: not
 	if [ -s .cache/audit.json ]; then $(PYTHON) -m json.tool .cache/audit.json; tail -n 1 .cache/audit.log >&2; exit 1; fi; \
 	echo "Nothing was audited: what is known about packages could not be asked. .cache/audit.log says why." >&2; exit 75
 
-s3: $(S3) ## jars/s3 with the pinned jars for s3a:// (docs/cluster.md)
+s3: $(S3) ## jars/s3 with the pinned jars for s3a:// (docs/how-to/checkpoint-by-url.md)
 
 image: ## the container image sluice:0.1.0, from BASE if given, with all algorithms if PAPERS=1 (docker/Dockerfile)
 	docker build $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(PAPERS),--build-arg PAPERS=$(PAPERS)) --tag sluice:0.1.0 --file docker/Dockerfile .

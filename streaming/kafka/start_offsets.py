@@ -39,7 +39,7 @@ class Beginning:
                 raise OffsetsBeyondEnd(
                     f"{names[source]}, partition {partition}: the committed offset {offset} lies beyond the end, "
                     f"{high}. The topic was deleted and made again, or has lost records. Set the offsets of the "
-                    "consumer group (query.name) to where reading is to go on; docs/operations.md says how"
+                    "consumer group (query.name) to where reading is to go on; docs/troubleshooting.md says how"
                 )
         known = {source for source, _ in committed}
         for source in sorted({source for source, _ in bounds} - known):

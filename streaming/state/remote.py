@@ -93,7 +93,8 @@ class Directory:
                 raise JobError(
                     f"query.checkpoint = {self.url}: {reason}; give Spark the package of this file system with all "
                     "that it needs: for s3a:// the jars that `make s3` puts into jars/s3, or hadoop-aws, Amazon's "
-                    "bundle and software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3 (docs/cluster.md)"
+                    "bundle and software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3 "
+                    "(docs/how-to/checkpoint-by-url.md)"
                 ) from None
             raise StorageFailed(f"{self.url}: {reason}") from None
         except (Py4JError, ConnectionError) as error:

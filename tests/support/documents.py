@@ -17,7 +17,12 @@ from pathlib import Path
 HOME = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
     p.relative_to(HOME).as_posix()
-    for p in (*HOME.glob("*.md"), *HOME.glob("docs/**/*.md"), *HOME.glob("[a-z]*/README.md"))
+    for p in (
+        *HOME.glob("*.md"),
+        *HOME.glob("docs/**/*.md"),
+        *HOME.glob("[a-z]*/README.md"),
+        *HOME.glob("deploy/*/README.md"),
+    )
 )
 
 

@@ -1,4 +1,4 @@
-"""A job in a program's own session: the example of docs/cluster.md."""
+"""A job in a program's own session: the example of docs/how-to/spark-submit.md."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.integration.deploy.elsewhere import Elsewhere, as_toml
 from tests.integration.running import lines, records, subscription
 
 EXAMPLE = re.search(
-    r"## A notebook, or a program of your own\n\n```python\n(.*?)```",
-    (HOME / "docs" / "cluster.md").read_text(),
+    r"## A session of your own\n.*?```python\n(.*?)```",
+    (HOME / "docs" / "how-to" / "spark-submit.md").read_text(),
     re.DOTALL,
 )
 

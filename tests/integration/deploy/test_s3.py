@@ -1,4 +1,4 @@
-"""The recipe for S3 in docs/cluster.md, as it is written there: a job whose settings and state lie in a bucket."""
+"""The recipe for S3 as docs/how-to/checkpoint-by-url.md has it: a job whose settings and state lie in a bucket."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ server = waitress.create_server(DomainDispatcherApplication(create_backend_app),
 print(server.effective_port, flush=True)
 server.run()
 """
-RECIPE = re.search(r"### S3\n(.*?)\n## ", (HOME / "docs" / "cluster.md").read_text(), re.DOTALL)
-BLOCK = re.compile(r"^```(?:sh)?\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PAGE = HOME / "docs" / "how-to" / "checkpoint-by-url.md"
+RECIPE = re.search(r"## S3\n(.*?)\n## ", PAGE.read_text(), re.DOTALL)
+BLOCK = re.compile(r"^```(?:sh|text)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 pytestmark = pytest.mark.skipif(
     not PYTHON.exists() or not (HOME / "jars" / "s3").exists(), reason="`make test` fetches S3"

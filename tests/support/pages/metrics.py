@@ -63,7 +63,7 @@ COMPLETE = JobView(
 
 HEAD = f"""# Metrics
 
-Every metric that a job serves to Prometheus at `/metrics` ([the address](operations.md#look-at-it)).
+Every metric that a job serves to Prometheus at `/metrics` ([how to monitor a job](how-to/monitor.md)).
 [docker/monitoring](../docker/monitoring) has the [alerts](#alerts), and the Grafana dashboard with these panels.
 
 - A name that ends with `_total` is a counter: use `rate` or `increase`. Counters start at 0 with the process, except

@@ -17,9 +17,9 @@ Schema = dict[str, Any]
 HEAD = """# Settings
 
 Every setting, by section of the TOML file. [config/example.toml](../config/example.toml) is a file with all defaults;
-[operations](operations.md#settings) explains which settings to consider, and how files, environment and flags override
-each other. The same name serves as a flag, `--set events.topic=orders`, and in capitals as an environment variable,
-`SLUICE_EVENTS__TOPIC=orders`.
+[Connect to your Kafka](how-to/connect.md) shows those that differ in production, and [Size a job](how-to/size.md) those
+that bound it. The same name serves as a flag, `--set events.topic=orders`, and in capitals as an environment variable,
+`SLUICE_EVENTS__TOPIC=orders`. A flag overrides the environment, which overrides the file.
 
 `python -m tests.support.pages` generates this page from `config/model.py`.
 """

@@ -170,7 +170,7 @@ def test_an_alert_asks_for_what_the_job_tells_and_says_what_to_do(alert: dict[st
     assert notes["summary"]
     assert notes["description"].endswith(".")
     document, _, anchor = notes["runbook"].partition("#")
-    assert document == "docs/operations.md"
+    assert (document, anchor) == ("docs/troubleshooting.md", alert["alert"].lower())
     assert anchor in anchors(HOME / document)
     assert alert["labels"]["severity"] in ("warning", "critical")
 
