@@ -96,8 +96,8 @@ class Shell:
 
     def _command(self, shown: str) -> str:
         command = shown.replace("python run_stream.py", f"{sys.executable} run_stream.py")
-        command = command.replace("--config sluice.toml", f"--config {self.directory}/sluice.toml")
         command = command.replace("checkpoint/monitoring", f"{self.directory}/checkpoint/monitoring")
+        command = command.replace("--config sluice.toml", f"--config {self.directory}/sluice.toml")
         return command.replace("run_stream.py broker", f"run_stream.py broker --port {self.port}")
 
     def _environment(self) -> dict[str, str]:
