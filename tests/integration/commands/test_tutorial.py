@@ -49,7 +49,7 @@ class Shell:
         if exported := re.fullmatch(r"export (\w+)=(\S+)", step.command):
             (self.exported[exported[1]],) = shlex.split(exported[2])
             return
-        if re.match(r"make |source |rm -rf checkpoint$", step.command):
+        if re.match(r"make |source |rm -rf checkpoint job.log$", step.command):
             return  # done already, or done by the end of the test; that make knows it is another test's
         if killed := re.fullmatch(r"kill %(\d)", step.command):
             process, log = self.jobs.pop(int(killed[1]))
@@ -95,7 +95,7 @@ class Shell:
         self._until(lambda: all(re.search(pattern(line), log.read_text()) for line in step.said), str(log))
 
     def _command(self, shown: str) -> str:
-        command = shown.replace("python run_stream.py", f"{sys.executable} run_stream.py")
+        command = shown.replace("python run_stream.py", f"{sys.executable} run_stream.py").replace(" 2>job.log", "")
         command = command.replace("checkpoint/monitoring", f"{self.directory}/checkpoint/monitoring")
         command = command.replace("--config sluice.toml", f"--config {self.directory}/sluice.toml")
         return command.replace("run_stream.py broker", f"run_stream.py broker --port {self.port}")
