@@ -17,7 +17,7 @@ from streaming.documents.subscriptions import read_change
 from tests.support.documents import DOCUMENTS, HOME, anchors, blocks, links, prose, steps
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/architecture.md", "matchers/README.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/architecture.md", "docs/library.md", "matchers/README.md"])
 def test_every_python_block_gives_what_its_comments_say(document: str, capsys: pytest.CaptureFixture[str]) -> None:
     for block in blocks(document, "python"):
         names: dict[str, object] = {}
