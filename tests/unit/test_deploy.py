@@ -18,13 +18,14 @@ from ruamel.yaml import YAML
 
 from config import Settings, load
 from rig.broker import PROPERTIES
+from streaming.version import VERSION
 from tests.unit.test_architecture import HOME
 
 KUBERNETES = HOME / "deploy" / "kubernetes"
 OPERATOR = HOME / "deploy" / "spark-operator"
 SETTINGS = [KUBERNETES / "sluice.toml", HOME / "deploy" / "yarn" / "sluice.toml", OPERATOR / "sluice.toml"]
 KAFKA = "${KAFKA_IMAGE:-apache/kafka:4.3.1}"
-IMAGE = f"sluice:{tomllib.loads((HOME / 'pyproject.toml').read_text())['project']['version']}"
+IMAGE = f"sluice:{VERSION}"
 DOCKERFILE = (HOME / "docker" / "Dockerfile").read_text()
 ENTRY = HOME / "docker" / "entry"
 MANIFESTS = sorted([*KUBERNETES.glob("*.yaml"), OPERATOR / "application.yaml", HOME / "docker" / "compose.yaml"])

@@ -8,7 +8,6 @@ import os
 import re
 import threading
 import time
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
@@ -62,7 +61,6 @@ from streaming.monitoring.wording import SHOWN_PARTITIONS, seconds
 from streaming.process.supervision import RestartHistory
 from streaming.rows import EVENTS, SUBSCRIPTIONS, CommitTimes, Published, ReadProgress
 from streaming.source_topics import SourceTopics
-from streaming.version import VERSION
 from tests.support.doubles.stage import ALICE, ListSink, Reports, change, event, pipeline, state, step
 
 EXECUTORS = (Executor("0", "one", 1, 0, 7, 1), Executor("12", "two", 2, 1, 5, 0))
@@ -907,11 +905,6 @@ def test_the_policy_allows_the_script_and_style_that_are_there_and_nothing_else(
         assert f"{tag}-src {hash_of(inline)};" in POLICY
     assert POLICY.startswith("default-src 'none'; ")
     assert "unsafe" not in POLICY
-
-
-def test_the_version_is_that_of_the_project() -> None:
-    pyproject = Path(__file__).resolve().parents[4] / "pyproject.toml"
-    assert tomllib.loads(pyproject.read_text())["project"]["version"] == VERSION
 
 
 # --- memory ---
