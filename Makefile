@@ -8,6 +8,7 @@ TOOLS := .venv/tools.stamp
 JARS := jars/stamp
 S3 := jars/s3/stamp
 STORE := .cache/s3/stamp
+SPHINX := .cache/docs-venv/stamp
 CHECKED := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/checked-kernels
 PLAIN := NUMBA_DISABLE_JIT=1
 HYPOTHESIS ?= quick
@@ -21,7 +22,7 @@ TESTS := $(BIN)/pytest --numprocesses 4 --timeout $(TIMEOUT)
 KERNELS := $(BIN)/pytest --numprocesses 2 --timeout $(TIMEOUT) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup warm demo test test-compiled test-lanes test-quick test-long test-faults test-soak bench fuzz fuzz-job check format lock audit s3 image test-containers package clean
+.PHONY: help setup warm demo test test-compiled test-lanes test-quick test-long test-faults test-soak bench fuzz fuzz-job check format lock audit s3 image test-containers package docs clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -72,17 +73,22 @@ test-soak: setup $(TOOLS) ## the real job under a steady load for HOURS, checked
 fuzz-job: setup $(TOOLS) ## corrupted records into both topics of the running job, for MINUTES
 	$(BIN)/python -m tests.faults.spoiling --minutes $(or $(MINUTES),10)
 
-check: setup $(TOOLS) ## style and types
+check: setup $(TOOLS) docs ## style, types and the site
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# After a warning the next build reads all pages again: Sphinx warns of what it reads only.
+docs: $(SPHINX) ## the site of these documents, .cache/docs/html/index.html; each warning is an error
+	.cache/docs-venv/bin/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going --conf-dir docs \
+	    --doctree-dir .cache/docs/doctrees . .cache/docs/html || { rm -rf .cache/docs/doctrees; exit 1; }
 
 format: $(TOOLS) ## format the code
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 lock: $(PACKAGES) ## pin the packages again
-	for name in requirements requirements-dev requirements-build requirements-audit requirements-s3; do \
+	for name in requirements requirements-dev requirements-build requirements-audit requirements-s3 requirements-docs; do \
 	    $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	        --no-emit-index-url --no-header $$name.in -o $$name.lock || exit 1; done
 
@@ -91,7 +97,7 @@ audit: ## check the locked packages for known vulnerabilities (exit code 75: not
 	@$(PYTHON) -m venv .cache/audit && \
 	    .cache/audit/bin/pip install --quiet --require-hashes --requirement requirements-audit.lock
 	@.cache/audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
-	    $(addprefix --requirement ,requirements-dev.lock requirements-build.lock requirements-audit.lock requirements-s3.lock) \
+	    $(addprefix --requirement ,$(addsuffix .lock,$(addprefix requirements-,dev build audit s3 docs))) \
 	    --format json --output .cache/audit.json >.cache/audit.log 2>&1 && \
 	    { echo "No known weaknesses in the packages of our locks."; exit 0; }; \
 	if [ -s .cache/audit.json ]; then $(PYTHON) -m json.tool .cache/audit.json; tail -n 1 .cache/audit.log >&2; exit 1; fi; \
@@ -146,6 +152,12 @@ $(S3): config/s3.xml config/ivysettings.xml $(JARS)
 	@rm -rf jars/s3
 	@echo "Fetching $$(grep -c '<dependency ' config/s3.xml) jars for S3 (13 MB)"
 	$(call FETCH,config/s3.xml,s3,.cache/ivy-s3.log)
+	@touch $@
+
+# Sphinx and what it needs, in an environment of its own.
+$(SPHINX): requirements-docs.lock
+	@rm -rf .cache/docs-venv && mkdir -p .cache && $(PYTHON) -m venv .cache/docs-venv
+	@.cache/docs-venv/bin/pip install --quiet --require-hashes --requirement requirements-docs.lock
 	@touch $@
 
 # The store of the tests is another process, and needs other versions of packages than a job.

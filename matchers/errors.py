@@ -9,12 +9,12 @@ PLACES = 4  # alternatives within each other that a message names
 
 
 class MatchingError(ValueError):
-    """The caller's input cannot be used; the text names the thing, the reason and what would work."""
+    """The caller's input cannot be used. The text names the thing, the reason and what would work."""
 
 
 class PatternError(MatchingError):
-    """A subscription's pattern breaks the language (SUBSCRIPTIONS.md); `field` says where, and `places` within which
-    alternatives, the outermost first."""
+    """A pattern breaks a rule of the language (SUBSCRIPTIONS.md). `field` names the field; `places` are the
+    alternatives around it, outermost first."""
 
     def __init__(self, field: tuple[str, ...], reason: str, places: tuple[str, ...] = ()) -> None:
         self.field, self.reason, self.places = field, reason, places
@@ -22,7 +22,7 @@ class PatternError(MatchingError):
         super().__init__(": ".join((*shown, f"field {'.'.join(field)}" if field else "pattern", reason)))
 
     def within(self, place: str) -> PatternError:
-        """The same error, found in this part of the pattern."""
+        """Return the same error, found in this part of the pattern."""
         return PatternError(self.field, self.reason, (place, *self.places))
 
     def __reduce__(self) -> tuple[type[PatternError], tuple[tuple[str, ...], str, tuple[str, ...]]]:

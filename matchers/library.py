@@ -35,7 +35,7 @@ class Index:
         return cls(Snapshot(algorithm=algorithm, options=options, scanned=FEW_SUBSCRIPTIONS)).update(add=subscriptions)
 
     def update(self, add: Mapping[str, Any] | None = None, remove: Iterable[str] = ()) -> Index:
-        """The next version. An id that is there already is replaced. Raises MatchingError, then nothing has changed."""
+        """Return the next version; a pattern for a known id replaces it. Raises MatchingError and changes nothing."""
         removed = set(remove)
         if unknown := self.snapshot.unknown(removed):
             raise MatchingError(f"cannot remove {unknown[0]!r}: no such subscription")
@@ -49,12 +49,13 @@ class Index:
         return len(self.snapshot)
 
     def match(self, events: Sequence[Event | bytes]) -> list[list[str]]:
-        """For each event, a document or the bytes of its JSON, the ids of the subscriptions it satisfies, ascending.
+        """Return, per event, the ids of the subscriptions that it satisfies, ascending. An event is a document or the
+        bytes of its JSON.
 
-        Several threads may call it at the same time. Raises TypeError for what is neither, and for values that JSON
-        does not know; MatchingError for bytes that are no event (SUBSCRIPTIONS.md), and for documents with half of a
-        pair of surrogates or more than 64 levels in a field that some subscription names. NaN and infinities in
-        documents are values.
+        Several threads may call it at the same time. Raises TypeError for anything else, and for values that JSON does
+        not have. Raises MatchingError for bytes that are not an event (SUBSCRIPTIONS.md), and for documents with half a
+        pair of surrogates or more than 64 levels in a field that a subscription names. NaN and infinities in documents
+        are values.
         """
         if type(events) is not list and isinstance(events, Mapping | str | bytes):  # the second takes a microsecond
             raise TypeError(
@@ -71,8 +72,8 @@ class Index:
         return Single(self.snapshot)
 
     def explain(self, event: Event | bytes, id: str) -> list[Line]:
-        """Why an event satisfies a subscription, or does not: one line per predicate. Raises as `match` does, and
-        MatchingError for an unknown id."""
+        """Explain why an event satisfies a subscription or does not: one line per predicate. Raises the errors of
+        `match`, and MatchingError for an unknown id."""
         place = self.snapshot.place(id)
         if place is None:
             raise MatchingError(f"cannot explain {id!r}: no such subscription")

@@ -21,10 +21,10 @@ WITHOUT_PAPERS = (
 
 
 class Algorithms(MutableMapping[str, Algorithm]):
-    """Algorithms by name; None stands for one that is not imported yet."""
+    """The algorithms by name. A published one is imported when it is first used."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Algorithm | None] = {**algorithms.ALGORITHMS}
+        self._entries: dict[str, Algorithm | None] = {**algorithms.ALGORITHMS}  # None: not imported yet
         if HAS_PAPERS:
             self._entries |= dict.fromkeys(PAPERS)
 

@@ -18,6 +18,8 @@ from matchers.kernels.interfaces import behind
 
 @dataclass(frozen=True, eq=False)
 class Interfaces:
+    """The interface that each subscription stands behind. A match forwards the event to it."""
+
     of: Int32  # [S]: the interface that a subscription stands behind
     n: int
 

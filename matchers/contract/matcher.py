@@ -51,8 +51,8 @@ class Matcher(ABC):
     def read_only(self) -> Self:
         """Return this matcher with read-only arrays, as in an index that is mapped from a file.
 
-        To numba such an array is of another type, so without this all kernels are compiled twice: once for an index
-        that a process has built, once for one that it has mapped.
+        numba gives such arrays another type. Without this it would compile all kernels twice: for an index that a
+        process has built, and for one that it has mapped.
         """
         for array in self._arrays():
             array.flags.writeable = False

@@ -115,7 +115,7 @@ class EventBatch:
         return len(self.offsets) - 1
 
     def part(self, begin: int, end: int) -> EventBatch:
-        """The events begin .. end, as far as there are so many."""
+        """Return the events begin .. end, or fewer if there are fewer."""
         offsets = self.offsets[begin : end + 1]
         values = slice(offsets[0], offsets[-1])
         return EventBatch(offsets - offsets[0], self.column[values], self.value[values], self.n_columns)
@@ -159,7 +159,7 @@ class EventBatch:
 
 @dataclass(frozen=True, eq=False)
 class MatchBatch:
-    """The subscriptions that N events satisfy: event e those at subscription[offsets[e] : offsets[e + 1]]."""
+    """The subscriptions that N events satisfy. Event e satisfies subscription[offsets[e] : offsets[e + 1]]."""
 
     offsets: Int64  # [N + 1]
     subscription: Int32  # [M], ascending within an event

@@ -1,6 +1,6 @@
-"""The reference of the Python client in docs/client.md, from its docstrings.
+"""The reference of a Python package, from its docstrings: what it offers, in its order.
 
-python -m tests.support.reference            print it
+python -m tests.support.reference            print that of the client, for docs/client.md
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import is_dataclass
+from types import ModuleType
 from typing import Any
 
 from streaming import client
 
-OPEN = ("Replay",)  # a `with` block gets it from the client: its fields are not for users
+OPEN = ("Index", "Replay")  # a method makes them: their fields are not for users
+MADE = ("EventBatch", "Index", "Interfaces", "SubscriptionTable")  # by a program, with methods of the class
 
 
-def reference() -> str:
-    """A section for each name that the client offers, in its order."""
-    return "\n".join(line for name in client.__all__ for line in _section(name, getattr(client, name)))
+def reference(package: ModuleType = client, names: Iterable[str] = client.__all__) -> str:
+    """A section for each name."""
+    return "\n".join(line for name in names for line in _section(name, getattr(package, name)))
 
 
 def _section(name: str, offered: Any) -> Iterator[str]:
@@ -37,13 +39,22 @@ def _section(name: str, offered: Any) -> Iterator[str]:
             yield from _method(name, method, function)
 
 
-def _method(owner: str, method: str, function: Any) -> Iterator[str]:
+def function_of(name: str, function: Any) -> str:
+    """The section of a function."""
+    return "\n".join((f"### {name}\n", *_method("", name, function, bound=False), ""))
+
+
+def _method(owner: str, method: str, function: Any, *, bound: bool = True) -> Iterator[str]:
+    """`bound`: without its first parameter, `self` or `cls`."""
+    if isinstance(function, classmethod) and owner in MADE:
+        function, method = function.__func__, f"{owner}.{method}"
     if isinstance(function, property) and function.__doc__:
         yield f"`{method}`: {_text(function)}"
     elif inspect.isfunction(function) and function.__doc__:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
         assert isinstance(definition, ast.FunctionDef)
-        definition.args.args.pop(0)  # self
+        if bound:
+            definition.args.args.pop(0)
         returns = f" -> {ast.unparse(definition.returns)}" if method != "__init__" and definition.returns else ""
         if hasattr(function, "__wrapped__"):  # a context manager is written as a generator
             returns = returns.replace("Iterator", "AbstractContextManager")

@@ -121,6 +121,7 @@ RUN_BY = {
     "docs/how-to/checkpoint-by-url.md": "tests/integration/deploy/test_s3.py",
     "docs/how-to/connect.md": "tests/integration/commands/test_tutorial.py",
     "docs/how-to/spark-submit.md": "tests/integration/deploy/test_submit.py",
+    "docs/permissions.md": "tests/support/doubles/secured.py",
     "docs/papers.md": "tests/bench/test_matchers.py",
     "docs/algorithms.md": "tests/unit/matchers/algorithms/test_adding.py",
     "docs/how-to/test-subscriptions.md": "tests/unit/offline/test_offline.py",

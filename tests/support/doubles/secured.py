@@ -25,9 +25,11 @@ from confluent_kafka.admin import (
 )
 
 from rig.broker import EmbeddedBroker
+from streaming.checks.permissions import USERS
 from tests.support.patience import PATIENCE_S
 
-DOCUMENT = Path(__file__).resolve().parents[3] / "SECURITY.md"
+HOME = Path(__file__).resolve().parents[3]
+DOCUMENT, PERMISSIONS = HOME / "SECURITY.md", HOME / "docs" / "permissions.md"
 ADMIN, ADMIN_PASSWORD = "admin", "hunter2-of-the-admin"
 _STORE_PASSWORD = "hunter2-of-the-key-store"
 _KINDS = ("topic", "group", "transactional-id")
@@ -88,7 +90,7 @@ class Secured:
 
     def settings(self, user: str, password: str, authority: Path | None = None) -> str:
         """TOML for both clients, as SECURITY.md has it."""
-        example = block("toml")
+        example = block(DOCUMENT, "toml")
         for there, here in (
             ("kafka.example:9093", self.bootstrap_servers),
             ("/etc/sluice/ca.pem", str(authority or self.authority)),
@@ -131,25 +133,24 @@ def secured_kafka(jars: Path, directory: Path) -> Iterator[Secured]:
         yield Secured(broker, directory)
 
 
-def block(language: str) -> str:
-    """What SECURITY.md shows in its one block of a language."""
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE)
+def block(document: Path, language: str) -> str:
+    """What a document shows in its one block of a language."""
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", document.read_text(), re.DOTALL | re.MULTILINE)
     return str(found)
 
 
 def rights() -> list[Right]:
-    """The table of SECURITY.md."""
-    found = []
-    for line in DOCUMENT.read_text().splitlines():
-        who, *rest = (cell.strip() for cell in line.strip("|").split("|"))
-        if len(rest) == 4 and rest[0] in _KINDS:
-            kind, name, operations, _ = rest
-            found += [Right(who.strip("`"), kind, name.strip("`"), o.strip()) for o in operations.split(",")]
-    return found
+    """Those of the table of permissions."""
+    return [
+        Right(user.name, permission.kind, permission.name, operation)
+        for user in USERS
+        for permission in user.permissions
+        for operation in permission.operations
+    ]
 
 
 def commands() -> list[Right]:
-    """What the commands of SECURITY.md, given to Kafka's own tool, come to."""
+    """What the commands of docs/permissions.md, given to Kafka's own tool, come to."""
     tool = argparse.ArgumentParser()
     tool.add_argument("--add", action="store_true", required=True)
     tool.add_argument("--allow-principal", required=True)
@@ -158,7 +159,7 @@ def commands() -> list[Right]:
     for kind in _KINDS:
         tool.add_argument(f"--{kind}", dest=kind)
     found = []
-    for line in block("sh").splitlines():
+    for line in block(PERMISSIONS, "sh").splitlines():
         given = vars(tool.parse_args(shlex.split(line)[1:]))
         ((kind, name),) = ((kind, given[kind]) for kind in _KINDS if given[kind])
         name += "*" if given["resource_pattern_type"] else ""

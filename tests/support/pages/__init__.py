@@ -5,12 +5,14 @@ python -m tests.support.pages                write them
 
 from __future__ import annotations
 
-from tests.support.pages import log_events, metrics, settings
+from tests.support.pages import log_events, metrics, permissions, python_api, settings
 from tests.support.pages.drawings import DRAWINGS
 
 PAGES = {
     "docs/log-events.md": log_events.page,
     "docs/metrics.md": metrics.page,
+    "docs/permissions.md": permissions.page,
+    "docs/python-api.md": python_api.page,
     "docs/settings.md": settings.page,
     **DRAWINGS,
 }
