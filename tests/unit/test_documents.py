@@ -115,7 +115,6 @@ def test_the_truth_table() -> None:
 RUN_BY = {
     "README.md": "",
     "CONTRIBUTING.md": "",
-    "SECURITY.md": "tests/support/doubles/secured.py",
     "docker/README.md": "tests/containers/test_compose.py",
     "docs/benchmarks.md": "tests/bench/test_matchers.py",
     "docs/how-to/checkpoint-by-url.md": "tests/integration/deploy/test_s3.py",
