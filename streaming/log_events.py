@@ -62,7 +62,8 @@ EVENTS = {
     "kernels_compiling": LogEvent(
         OF_PROCESS,
         "info",
-        "A first start on this machine compiles kernels before the job runs; later starts load them.",
+        "A first start on this machine compiles kernels before the job runs; later starts load them. estimate_s holds "
+        "for free cores.",
         ("algorithms", "estimate_s"),
         action="Wait, or compile them beforehand with `warm`.",
         has_message=True,
