@@ -110,7 +110,7 @@ def test_a_table_is_what_from_intervals_would_make_of_it(filters: Filters) -> No
 
 
 def matching(filters: Filters) -> list[list[int]]:
-    """Of each event the filters, by what the paper says, from what was drawn."""
+    """Return the filters that match each event, computed from the drawn values as the paper defines them."""
     drawn, events = filters.drawn(), filters.batch()
     columns = events.n_columns // filters.names
     holds = {"=": eq, "!=": ne, ">": gt, "<": lt}

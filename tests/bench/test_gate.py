@@ -103,7 +103,7 @@ def test_each_kind_of_point_is_measured_recorded_and_compared(file: Path, monkey
 
 @pytest.mark.parametrize("name", TOYS)
 def test_a_wrong_answer_fails_at_once(name: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its time would mean nothing, and a quiet machine does not make it right."""
+    """A wrong answer is not measured again: its time means nothing, and a quiet machine does not correct it."""
     scan = ALGORITHMS["scan"]
     wrong = Algorithm(lambda table: SpoiledMatcher(scan(table), lambda ids: ids[1:] if ids else [0]))
     monkeypatch.setitem(ALGORITHMS, "tiles", wrong)

@@ -380,7 +380,7 @@ def test_every_event_that_is_timed_is_checked(monkeypatch: pytest.MonkeyPatch, c
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_scan_answers_few_events_at_once_unless_it_is_measured(monkeypatch: pytest.MonkeyPatch, asked: bool) -> None:
-    """With ten million subscriptions one batch of 8,192 takes it half an hour."""
+    """`scan` with ten million subscriptions needs half an hour for a batch of 8,192 events."""
     scan, sizes = ALGORITHMS["scan"], set[int]()
 
     class Seen(SpoiledMatcher):
@@ -396,7 +396,7 @@ def test_scan_answers_few_events_at_once_unless_it_is_measured(monkeypatch: pyte
 
 @dataclass(frozen=True, eq=False)
 class Sleeping(Matcher):
-    """So slow that one batch fills its round."""
+    """A matcher so slow that a batch fills its round."""
 
     inner: Matcher
 

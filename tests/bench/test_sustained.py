@@ -1,4 +1,4 @@
-"""Which loads count as sustained: series that are made up."""
+"""Made-up series: which loads count as sustained."""
 
 from __future__ import annotations
 

@@ -175,8 +175,8 @@ def pause(system: System, r: Random) -> float:
 
 
 def freeze(system: System, r: Random) -> float:
-    """One process of the job stands still for longer than a transaction may last: the driver, its JVM, the one that
-    forks workers, or one that compacts."""
+    """Suspend a process of the job for longer than a transaction may last: the driver, its JVM, the daemon of the
+    workers, or a compaction."""
     tree = _running(system)
     frozen = r.choice([*tree.drivers, *tree.jvms, *tree.daemons, *tree.pool])
     return _stopped([frozen], lambda: time.sleep(1.5 * TRANSACTION_TIMEOUT_S))
@@ -320,7 +320,7 @@ def crowd(system: System, r: Random) -> float:
 
 
 def partitions(system: System, r: Random) -> float:
-    """Both topics get another partition, and records go there too."""
+    """Add a partition to both topics, and write records to it."""
     system.add_partitions()
     return 0.0
 
@@ -361,7 +361,7 @@ def slow(system: System, r: Random) -> float:
 
 
 def drop(system: System, r: Random) -> float:
-    """All connections between the job and the broker are cut."""
+    """Cut all connections between the job and the broker."""
     return _proxied(system, Proxy.drop, 0.0)
 
 
@@ -444,7 +444,7 @@ def _busiest(workers: Sequence[Process]) -> Process:
 
 
 def _running(system: System) -> ProcessTree:
-    """Of a job that has its driver, its JVM and a worker."""
+    """Return the processes of a job that has a driver, a JVM and a worker."""
     system.job.wait_for("complete", lambda: bool(system.tree().workers), STARTS_WITHIN_S)
     return system.tree()
 
@@ -491,7 +491,7 @@ KINDS: dict[str, Kind] = {
 
 
 def possible(kinds: Sequence[str], system: System) -> tuple[list[str], dict[str, str]]:
-    """Those that this machine and this system allow, and why not the others."""
+    """Return the kinds of faults that this machine and system allow, and the reasons against the others."""
     left_out = {}
     if system.spark is None:
         left_out["executor"] = "there are executors on a cluster only (--cluster)"

@@ -86,8 +86,8 @@ def drawn(r: Random, kinds: Sequence[str], faults: int) -> list[str]:
 
 
 def run(system: System, kinds: Sequence[str], seed: int, tell: Tell) -> Outcome:
-    """One fault of each of `kinds`. It goes no further than the first from which the system does not come back. If a
-    signal stops it, the outcome has what was seen until then."""
+    """Inject a fault of each of `kinds`, up to the first from which the system does not recover. If a signal stops the
+    run, the outcome has what was seen until then."""
     r = Random(seed)
     faults: list[Fault] = []
     found, failure = None, None

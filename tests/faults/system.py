@@ -133,7 +133,7 @@ class System:
         return list(cluster.brokers.values())
 
     def flags(self) -> dict[str, str]:
-        """Of a job on a checkpoint that none has had."""
+        """Return the flags of a job on a fresh checkpoint."""
         own = {
             **self._flags,
             "query.name": NAME,
@@ -181,7 +181,7 @@ class System:
         self.job.wait_for("caught up", lambda: self._behind(target) == 0, CATCH_UP_TIMEOUT_S)
 
     def checked(self) -> Found:
-        """Of what is committed by now."""
+        """Check what is committed so far."""
         for _ in range(LOOKS):
             ends = self.commits.committed()
             outcomes = self.writing.transactions.outcomes()
@@ -202,8 +202,8 @@ class System:
         return found
 
     def add_partitions(self) -> None:
-        """One to each of both topics. No two changes of an id are in hand at once that lie in different partitions:
-        their statuses would have one version, which does not say which of them is the later."""
+        """Add a partition to both topics. No two changes of an id are in flight in different partitions: their statuses
+        would have the same version, which does not order them."""
         names = (self.settings.events.topic, self.settings.subscriptions.topic)
         with self.writing.changes_held():
             self.settle()
@@ -230,7 +230,7 @@ class System:
 
 
 def _listeners(direct: int, proxied: int, proxy: int, controller: int) -> dict[str, str]:
-    """Who comes by the proxy's listener is told to come by the proxy again."""
+    """Return listeners with which a client of the proxy's listener is directed to the proxy again."""
     at = {"PLAINTEXT": direct, "PROXIED": proxied, "CONTROLLER": controller}
     return {
         "listeners": ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in at.items()),

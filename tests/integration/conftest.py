@@ -61,7 +61,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_jvm() -> Iterator[None]:
-    """It ends with the tests."""
+    """End the JVM with the tests."""
     yield
     SHARED.end()
 
@@ -98,7 +98,7 @@ def cluster(kafka: str) -> Cluster:
 
 
 def but(settings: Settings, **sections: dict[str, Any]) -> Settings:
-    """The same with other values in some sections."""
+    """Return the settings with other values in some sections."""
     old = settings.model_dump()
     return Settings.model_validate({**old, **{name: old[name] | section for name, section in sections.items()}})
 
@@ -123,7 +123,7 @@ class CommandLine:
         self.environment = {**os.environ, **settings}
 
     def settings(self) -> Settings:
-        """What it takes from its environment, for what is called without it."""
+        """Return the settings from its environment, for functions that are called directly."""
         name = self.name
         return Settings.model_validate(
             {
@@ -138,7 +138,7 @@ class CommandLine:
         )
 
     def flags(self) -> dict[str, str]:
-        """The same as settings by their dotted names."""
+        """Return the settings as flags with dotted names."""
         ours = {name.removeprefix("SLUICE_"): value for name, value in self.environment.items() if "SLUICE_" in name}
         return {name.lower().replace("__", "."): value for name, value in ours.items() if "__" in name}
 

@@ -57,7 +57,7 @@ class Job:
 
     @property
     def other(self) -> list[str]:
-        """What it and its JVM wrote besides log lines."""
+        """Return the output of the job and its JVM other than log lines."""
         return [*(self._jvm.lines(self._before) if self._jvm else ()), *self._other]
 
     def until(self, what: str, condition: Any) -> None:
@@ -72,7 +72,7 @@ class Job:
         return self
 
     def processes(self) -> list[Process]:
-        """What it started, and what its JVM started."""
+        """Return the processes that the job and its JVM started."""
         return below(self.process.pid) + (below(self._jvm.process.pid) if self._jvm else [])
 
     def total(self, field: str) -> int:
@@ -103,8 +103,7 @@ def job(sluice: CommandLine, *flags: str, fresh: bool = False) -> Iterator[Job]:
 
 
 def records(kafka: str, topic: str, least: int = 0) -> list[Any]:
-    """All committed records of a topic, read by another client library than the one that wrote them. Waits until there
-    are so many at least."""
+    """Return all committed records of a topic, at least `least`, read by another client library than the writer's."""
     consumer = KafkaConsumer(bootstrap_servers=kafka, isolation_level="read_committed", enable_auto_commit=False)
     try:
         parts = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic) or ()]

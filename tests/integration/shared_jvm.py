@@ -37,7 +37,8 @@ class Jvm:
 
     @classmethod
     def start(cls) -> Jvm:
-        """With what a local job gives its JVM on the command line; all other settings come with the job."""
+        """Start a JVM with the options that a local job passes on the command line; all other settings come with the
+        job."""
         directory = Path(tempfile.mkdtemp(prefix="sluice-jvm-"))
         options = f"-Djava.io.tmpdir={directory} -Dlog4j2.configurationFile={LOG.as_uri()}"
         ours = {
@@ -65,7 +66,7 @@ class Jvm:
         return cast("subprocess.Popen[bytes]", self.gateway.proc)
 
     def lines(self, since: int = 0) -> list[str]:
-        """What it wrote to its standard streams, after so many lines."""
+        """Return the lines of its standard streams, after the first `since`."""
         with (self.directory / "log").open(errors="replace") as log:
             return log.readlines()[since:]
 

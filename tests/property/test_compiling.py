@@ -50,7 +50,7 @@ oddities = st.sampled_from(
 
 
 def varied(draw: st.DrawFn, node: Any) -> Any:
-    """The same shape with other values, mostly."""
+    """Return the same shape, mostly with other values."""
     if isinstance(node, dict):
         return {k: varied(draw, v) for k, v in node.items()}
     if isinstance(node, list):
@@ -223,7 +223,7 @@ SHAPES: list[Callable[[Random], Any]] = [
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_shape_means_what_its_documents_mean(shape: Callable[[Random], Any]) -> None:
-    """By seed: many of a shape are compiled as columns, and many events find the edges of their ranges."""
+    """Many documents of a shape, by seed, are compiled as columns, and many events hit the edges of their ranges."""
     r = Random(7)
     patterns = {f"s{i}": {"x": shape(r), "y": {"z": shape(r)}} for i in range(60)}
     documents = [{"subscriber": "alice", "pattern": p} for p in patterns.values()]

@@ -38,7 +38,7 @@ ALGORITHMS: list[tuple[str, dict[str, Any]]] = [("scan", {}), ("tiles", {"tile":
 
 @dataclass
 class Sink(World):
-    """Both topics, and what was published: the records and the offsets, or neither."""
+    """Both topics, and what was published: records together with offsets."""
 
     records_written: list[Record] = field(default_factory=list)
     crash_after_commit: int = 0  # the how-manieth from now; 0: none
@@ -59,14 +59,14 @@ class Sink(World):
 
 
 class LaterJob(Job):
-    """What is done beside its batches is done when it is told to."""
+    """A job whose background work runs when a history says so."""
 
     def __init__(self, world: Sink, empty: Snapshot, directory: Path) -> None:
         self.later = Later()
         super().__init__(world, empty, directory, world.committed, world, SomeTopics(set()), Slots(world), self.later)
 
     def join(self) -> None:
-        """What is being joined is done before the next batch ends."""
+        """Finish the compaction before the next batch ends."""
         joining = self.compactor._compaction
         while joining is not None and not joining.future.done():
             self.later.work()

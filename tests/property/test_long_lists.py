@@ -64,7 +64,7 @@ def tables_of_lists(draw: st.DrawFn) -> tuple[SubscriptionTable, EventBatch]:
 
 
 def answers(name: str, table: SubscriptionTable, events: EventBatch, options: dict[str, Any]) -> list[list[int]]:
-    """Of a batch, after it was checked that events alone have the same."""
+    """Return the answers to a batch after checking that events alone have the same."""
     matcher = ALGORITHMS[name](table, **options)
     found = listed(matcher.match(events))
     alone = matcher.alone()

@@ -47,7 +47,7 @@ def compare_all_ways(index: Index, subscriptions: Subscriptions, events: Events,
 
 
 def written(event: dict[str, Any]) -> Any:
-    """Its JSON, or the event itself if it holds what JSON does not know, such as a number beyond all doubles."""
+    """Return the event's JSON, or the event itself if JSON cannot express it, such as a number beyond all doubles."""
     try:
         text = json.dumps(event, allow_nan=False, ensure_ascii=False).encode()
         orjson.loads(text)

@@ -52,7 +52,7 @@ def held(values: Values, event: int) -> list[tuple[Any, ...]]:
 
 
 def check(events: list[bytes], paths: list[Path]) -> int:
-    """How many events the kernel took."""
+    """Check the values of events against their definition; return how many events the kernel read."""
     values, hard = read(events, paths)
     for number, event in enumerate(events):
         if number in hard:
@@ -236,7 +236,7 @@ AFTER = st.sampled_from([b"", b"", b"", b" \n", b"\x00", b"{}", b"\x0b"])
 
 @given(events=st.lists(nasty() | spoiled(), min_size=1, max_size=8))
 def test_the_library_and_the_job_take_the_same_bytes_for_events(events: list[bytes]) -> None:
-    """And read the same from these; alone, in a batch, and whole."""
+    """The library and the job read the same values from these bytes: alone, in a batch, and whole."""
     fields = Fields.of(PATHS)
     rows = pa.record_batch({"value": pa.array(events, pa.binary()), "headers": pa.array([None] * len(events), HEADERS)})
     job = read_job_events(rows, fields, decode_event, "events")

@@ -61,7 +61,7 @@ def _zstd() -> Iterator[None]:
 
 
 class HeaderContext(NamedTuple):
-    """What the headers of all events share."""
+    """The parts that the headers of all events share."""
 
     topic: str
     version: int | None

@@ -197,7 +197,8 @@ def test_a_task_of_a_dead_driver_commits_only_before_the_next_start(history: Slo
 
 
 def test_who_was_replaced_while_it_settled_publishes_nothing(history: SlotHistory) -> None:
-    """It has made sure that it was not, and sleeps before it fences all slots, those of its successor too."""
+    """The process has checked that it was not replaced, and is suspended before it fences all slots, those of its
+    successor too."""
     history.write([(0, 1)], [])
     history.start(1)
     history.write([], [(0, 1)])
@@ -214,7 +215,8 @@ def test_who_was_replaced_while_it_settled_publishes_nothing(history: SlotHistor
 
 
 def test_who_was_replaced_while_it_opened_more_slots_publishes_nothing(history: SlotHistory) -> None:
-    """It has noted that it needs more, and sleeps before it opens them, those of its successor too."""
+    """The process has noted that it needs more slots, and is suspended before it opens them, those of its successor
+    too."""
     history.write([(0, 1)], [(0, 1)])
     history.start(1)
     history.batch()
@@ -261,7 +263,7 @@ def test_a_long_batch_is_not_given_up_because_a_topic_is_missing_at_its_end(hist
 
 
 def test_what_a_task_commits_while_its_driver_settles_is_not_matched_again(history: SlotHistory) -> None:
-    """It commits just before its slot is fenced, after its stage has failed."""
+    """The task commits just before its slot is fenced, after its stage has failed."""
     history.write([(0, 1)], [])
     history.start(2)
     history.write([], [(0, 1), (1, 1)])
@@ -276,7 +278,7 @@ def test_what_a_task_commits_while_its_driver_settles_is_not_matched_again(histo
 
 
 def test_what_a_slot_has_committed_of_an_added_partition_is_not_published_again(history: SlotHistory) -> None:
-    """Its task dies before the report, and nobody has heard of that partition before this batch."""
+    """The task dies before the report, and the driver learns of the partition only with this batch."""
     history.write([(0, 1)], [])
     history.start(1)
     history.write([], [(0, 1)])

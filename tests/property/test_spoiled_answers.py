@@ -25,7 +25,7 @@ def test_a_slot_publishes_each_event_once_or_tells_what_is_wrong(version: int, s
 
 
 def test_every_request_is_answered_wrongly() -> None:
-    """In each version, by each kind of fault."""
+    """Each version of each request gets an answer with each kind of fault."""
     seen: Counter[tuple[str, str]] = Counter()
     for nth in range(ANSWERS):
         for number in range(5 * nth, 5 * nth + 5):

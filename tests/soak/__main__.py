@@ -85,7 +85,7 @@ class Lines:
 
 
 def _stop(number: int, _: object) -> None:
-    """By way of all that is to be stopped, once."""
+    """Stop everything once, in order."""
     for other in (signal.SIGTERM, signal.SIGINT):
         signal.signal(other, signal.SIG_IGN)
     sys.exit(128 + number)

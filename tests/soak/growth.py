@@ -36,8 +36,8 @@ class Growth:
 
 
 def growth(of: str, figure: str, at_s: Sequence[float], values: Sequence[float | None]) -> Growth:
-    """Of a series with gaps. Neighbours are not independent, as caches fill and garbage is collected in rounds; so the
-    means of stretches decide."""
+    """Find the growth of a series with gaps. Neighbours are not independent, as caches fill and garbage is collected in
+    rounds, so the means of stretches decide."""
     points = [(t, v) for t, v in zip(at_s, values, strict=True) if v is not None]
     half = np.array(points[len(points) // 2 :], float).reshape(-1, 2)
     if len(half) < 2 * LEAST:
@@ -51,7 +51,8 @@ def growth(of: str, figure: str, at_s: Sequence[float], values: Sequence[float |
 
 
 def of_samples(samples: Sequence[Mapping[str, Any]]) -> Iterator[Growth]:
-    """Of each process, of the disk, and of latencies. A kind of process that is not always there counts when it is."""
+    """Yield the growth of each process, of the disk, and of latencies. A process that comes and goes counts while it is
+    there."""
     at_s = [sample["at_s"] for sample in samples]
     for kind in _names(samples, "processes"):
         for name in PROCESS_SERIES:

@@ -1,4 +1,4 @@
-"""What a run shows: a line a minute, the verdicts, and a picture."""
+"""Print a run: a line per minute, the verdicts, and a picture."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def head() -> str:
 
 
 def line(samples: Sequence[Sample]) -> str:
-    """Of the last sample; latencies and rates are those since the one before, the longest of all given."""
+    """Return a line about the last sample; latencies and rates are those since the previous one, the longest of all."""
     last = samples[-1]
     processes = last["processes"]
     ms = [[s["latency_ms"][q] for s in samples if s["latency_ms"][q] is not None] for q in ("p50", "p99", "max")]
@@ -96,7 +96,7 @@ def verdicts(outcome: Outcome) -> Iterator[str]:
 
 
 def growth_lines(found: Sequence[Growth]) -> Iterator[str]:
-    """For each process, the disk and so on what it takes, the median of the second half, and whether that grows."""
+    """Yield a line for each process, the disk and so on: the median of the second half, and whether it grows."""
     if found and all(g.flat is None for g in found):
         yield "growth: too short to say"
         return

@@ -27,7 +27,7 @@ Seen = Callable[[dict[str, Any]], None]
 
 @dataclass
 class Outcome:
-    """As far as it came."""
+    """The outcome of a run, also of one that was stopped."""
 
     load: Load
     settings: Mapping[str, str]

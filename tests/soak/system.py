@@ -122,7 +122,7 @@ class System:
         return Progress(sum(ends[:n]), sum(done[:n]), sum(ends[n:]), sum(done[n:]))
 
     def sample(self) -> dict[str, Any]:
-        """What all take now, and what the reader and the job's log say of the time since the last sample."""
+        """Return what all processes take, and what the reader and the job's log report since the last sample."""
         self.reader.report.pop("sample", None)
         self.reader.go()
         of_kind = kinds(self.job.pid, self.place.broker.pid, self.generator.pid, self.reader.pid)
@@ -178,7 +178,7 @@ class System:
 
 
 def news(lines: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """What these lines of the job's log say of batches and compactions."""
+    """Return what these lines of the job's log report about batches and compactions."""
     batches, compactions = [], 0
     for line in lines:
         batches += [line] if line["event"] == "batch_finished" else []

@@ -21,7 +21,7 @@ SCAN = {"matching.algorithm": "scan"}  # of few kernels, which may have to be co
 
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """For temporary files, but not those of pytest. The path of a socket in it must be short, which its own is not."""
+    """Yield a directory for temporary files. The path of a socket in it must be short, and pytest's is long."""
     with TemporaryDirectory(prefix="s-") as name:
         monkeypatch.setattr(tempfile, "tempdir", name)
         yield Path(name)

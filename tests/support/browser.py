@@ -30,7 +30,7 @@ COMPLAINTS = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICa
 
 
 class Browser:
-    """One page of a browser that runs. It speaks the DevTools protocol through a pair of pipes."""
+    """A page of a running browser, which speaks the DevTools protocol through a pair of pipes."""
 
     def __init__(self, commands: IO[bytes], answers: IO[bytes]) -> None:
         self._commands, self._answers = commands, answers
@@ -97,7 +97,7 @@ class Browser:
 
     @property
     def complaints(self) -> list[dict[str, Any]]:
-        """All that the browser and scripts have written to its console since the page was opened."""
+        """Return what the browser and scripts have written to its console since the page was opened."""
         self.command("Page.getLayoutMetrics")  # what came before it is read then
         return [event["params"] for event in self.events if event.get("method") in COMPLAINTS]
 

@@ -74,17 +74,17 @@ def table(document: str, heading: str) -> list[tuple[str, str]]:
 
 
 def prose(document: str) -> str:
-    """All but blocks."""
+    """Return the document without its blocks."""
     return re.sub(r"^```.*?^```", "", (HOME / document).read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 def links(document: str) -> list[str]:
-    """Those to other documents and files, and to places in them."""
+    """Return the links to other documents and files, and to positions in them."""
     found = re.findall(r"(?<!`)\]\(([^)\s]+)\)", prose(document))
     return [link for link in found if not re.match(r"[a-z]+:", link)]
 
 
 def anchors(file: Path) -> set[str]:
-    """Of its headings, as the usual renderers make them."""
+    """Return the anchors of the headings, as the usual renderers make them."""
     headings = re.findall(r"^#+ (.*)$", prose(file.relative_to(HOME).as_posix()), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -79,7 +79,7 @@ class SparkCluster:
         return [process for worker in self._processes[1:] for process in below(worker.pid)]
 
     def finished_tasks(self) -> list[set[tuple[int, int]]]:
-        """What each worker's executors have done, as (stage, number of the task in it)."""
+        """Return the tasks that each worker's executors have finished, as (stage, number of the task in it)."""
         return [
             {
                 (int(stage), int(task))

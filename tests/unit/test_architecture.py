@@ -268,7 +268,7 @@ def test_tests_lie_where_what_they_test_lies(kind: str) -> None:
 
 
 def imported_modules(module: Path, known: Collection[str]) -> Iterator[str]:
-    """Of the known ones. `from room import module` is about the module, not about the room's first page."""
+    """Yield the known modules. `from room import module` is about the module, not about the room's first page."""
     for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)

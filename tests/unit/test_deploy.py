@@ -242,7 +242,7 @@ def test_kustomize_makes_all_of_it() -> None:
 
 
 def run_entry(tmp_path: Path, *arguments: str, **environment: str) -> list[str]:
-    """What it becomes: that program's name and arguments."""
+    """Return the program that it becomes: name and arguments."""
     app, programs = tmp_path / "app", tmp_path / "programs"
     (app / ".venv" / "lib" / "python3.11" / "site-packages" / "pyspark" / "jars").mkdir(parents=True)
     for program in (app / ".venv" / "bin" / "python", app / ".venv" / "bin" / "spark-submit", programs / "java"):

@@ -1,1 +1,1 @@
-"""What the job committed and delivered during faults, and whether that is right."""
+"""Read what the job committed and delivered during faults, and check it."""

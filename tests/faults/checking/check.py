@@ -65,8 +65,8 @@ def check(
     spread: Spread = (),
     transactions: Outcomes = NO_TRANSACTIONS,
 ) -> Found:
-    """Of the events and changes before `ends`, all of which the job has committed. What has a strange timestamp is
-    either taken as all others are, or it is set aside as rubbish is."""
+    """Check the events and changes before `ends`, all of which the job has committed. Records with strange timestamps
+    are either processed like others or set aside like rubbish."""
     aside = reading.strange.keys() & {letter.origin for letter in reading.dead}
     changes, events = reading.as_changes(ends, aside), reading.as_events(ends, aside)
     statuses = reading.as_statuses(changes)
@@ -103,7 +103,7 @@ def check(
 
 
 def out_of_order(deliveries: Iterable[DeliveryRecord]) -> Iterator[DeliveryRecord]:
-    """Of one subscriber, in the order of the log; a copy beside the first is in order."""
+    """Yield the deliveries of a subscriber that are out of order in the log; a copy next to the first is in order."""
     last: dict[int, int] = {}
     for d in deliveries:
         if d.offset < last.get(d.partition, 0):
@@ -150,8 +150,8 @@ def _unexpected(due: Expected, deliveries: Deliveries, listed: Sequence[Delivery
 
 
 def wrong_transactions(numbers: Sequence[int], transactions: Outcomes) -> Iterator[str]:
-    """Of the events of transactions: those that were committed are there once, and the others are not. A delivery of an
-    aborted event is one of nothing."""
+    """Compare the events of transactions: committed ones are there once, aborted ones are not. A delivery of an aborted
+    event has no event."""
     times = Counter(numbers)
     for number in sorted(times.keys() | transactions.committed):
         if times[number] != 1:

@@ -52,7 +52,7 @@ class Commits:
         self.places.append((topic, partition))
 
     def events_of(self, one: Seen) -> dict[int, int]:
-        """How far the events were committed, by partition."""
+        """Return the committed offsets of the events, by partition."""
         return {p: offset for (topic, p), offset in self._by_place(one).items() if topic == self._events_topic}
 
     def longest_gap_s(self, begin_s: float, end_s: float) -> float:
@@ -68,7 +68,7 @@ class Commits:
         return max((b - a for a, b in pairwise(times)), default=0.0)
 
     def ends(self, timeout_s: float = TIMEOUT_S) -> dict[tuple[str, int], int]:
-        """Of both topics, now. A broker that has just come back is asked again."""
+        """Return the ends of both topics. A broker that has just come back is asked again."""
         deadline = time.monotonic() + timeout_s
         consumer = Consumer(self._config)
         try:

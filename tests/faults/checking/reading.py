@@ -66,7 +66,7 @@ class Reading:
         self.changes = [array("q") for _ in range(self.partitions)]
 
     def added(self) -> None:
-        """Both sources have another partition."""
+        """Count a partition that was added to both sources."""
         self.partitions += 1
         self.events.append(array("q"))
         self.changes.append(array("q"))
@@ -103,14 +103,15 @@ class Reading:
         self._starts = {at: offset for at, offset in self._starts.items() if at[0] != topic}
 
     def as_events(self, ends: Mapping[tuple[str, int], int], aside: Collection[RecordOrigin] = ()) -> Events:
-        """Those before `ends`. What is set `aside` is none."""
+        """Return the events before `ends`, without those set `aside`."""
         return Events.of(_parts(self.events, 4, self.settings.events.topic, ends, aside))
 
     def as_changes(self, ends: Mapping[tuple[str, int], int], aside: Collection[RecordOrigin] = ()) -> Changes:
         return Changes.of(_parts(self.changes, 7, self.settings.subscriptions.topic, ends, aside))
 
     def as_statuses(self, changes: Changes) -> Statuses:
-        """Of those changes. A status of what is beyond the end of the topic counts as one of nothing."""
+        """Return the statuses of these changes. A status of a change beyond the end of the topic belongs to no
+        change."""
         n, sizes = self.partitions, np.diff(changes.start).tolist()
         chosen = (
             s for s in self.statuses if s.partition >= n or not sizes[s.partition] <= s.offset < self.read(s.partition)
@@ -118,11 +119,11 @@ class Reading:
         return statuses_of(((status, 0) for status in chosen), changes, n)
 
     def read(self, partition: int) -> int:
-        """How many changes of it are known."""
+        """Return the number of known changes of a partition."""
         return len(self.changes[partition]) // 7
 
     def as_deliveries(self, events: Events) -> tuple[list[DeliveryRecord], Deliveries]:
-        """Of those events, and of what is none."""
+        """Return the deliveries of these events, and those without an event."""
         sizes = np.diff(events.start).tolist()
         known = [len(part) // 4 for part in self.events]
         found = [

@@ -28,7 +28,7 @@ ENDS = {("events", 0): 50, ("events", 1): 51, ("subscriptions", 0): 31, ("subscr
 
 
 def history() -> Reading:
-    """All subscriptions at once, then all events; each match is delivered. There is rubbish in both topics."""
+    """Write all subscriptions at once, then all events, and deliver each match. Both topics have rubbish."""
     reading = Reading(Cluster("", {}), load_settings(), PARTITIONS)
     for number, (key, value) in enumerate(TOY.first()):
         partition = number % PARTITIONS
@@ -209,7 +209,7 @@ def test_what_is_gone_with_a_topic_is_counted_apart_and_only_within_its_bounds()
 
 
 def _aside(reading: Reading, at: RecordOrigin) -> Dead:
-    """As a job that sets aside what has this timestamp."""
+    """Set a record with this timestamp aside, as a job may do."""
     dead = Dead(at, "timestamp", *reading.strange[at])
     reading.dead.append(dead)
     for subscriber, mine in reading.deliveries.items():
@@ -251,8 +251,8 @@ def test_a_change_with_a_strange_timestamp_is_taken_or_refused() -> None:
 
 
 def grown() -> tuple[Reading, dict[tuple[str, int], int]]:
-    """The same with a partition of each topic that is added then: there the subscription that the last delivery names
-    is withdrawn, and events go there from number 100 on."""
+    """Return `history` with a partition added to each topic: it has the unsubscribing of the subscription of the last
+    delivery, and the events from number 100 on."""
     reading = history()
     reading.added()
     id = own(reading)[-1].ids[0]

@@ -1,1 +1,1 @@
-"""What is written during faults: events, changes, transactions and rubbish."""
+"""Write during faults: events, changes, transactions and rubbish."""

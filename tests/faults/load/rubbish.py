@@ -23,7 +23,7 @@ MAX_BYTES = Settings().events.max_bytes
 
 
 def events(r: Random) -> Iterator[Record]:
-    """For ever."""
+    """Yield rubbish events without end."""
     while True:
         value = r.choice([*VALUES, None, r.randbytes(r.randrange(200)), spoiled(r, EVENT)])
         if not is_event(value):
@@ -31,7 +31,7 @@ def events(r: Random) -> Iterator[Record]:
 
 
 def changes(r: Random) -> Iterator[Record]:
-    """For ever."""
+    """Yield rubbish changes without end."""
     while True:
         key = r.choice(KEYS)
         value = r.choice(

@@ -30,7 +30,7 @@ TIMEOUT_MS = 10_000  # of a transaction: readers wait behind one that is open
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Of the transactions that have ended. What came of some is unknown: the broker fenced them in their commit."""
+    """The outcomes of ended transactions. Some are unknown: the broker fenced them during their commit."""
 
     committed: frozenset[int]  # numbers of events
     aborted: frozenset[int]

@@ -105,7 +105,7 @@ class Writing:
         )
 
     def withdraw(self, subscribers: Iterable[int]) -> None:
-        """What they subscribed to."""
+        """Unsubscribe all subscriptions of these subscribers."""
         self._change((number, None) for number in subscribers)
 
     def _change(self, changes: Iterable[tuple[int, bytes | None]]) -> None:
@@ -125,7 +125,7 @@ class Writing:
                 self._paused = False
 
     def added(self) -> None:
-        """Both topics have another partition: write to it from now on."""
+        """Write to the partition that was added to both topics, too."""
         partitions = self.spread[-1][1] + 1
         for topic in (self._events_topic, self._subscriptions_topic):
             while self._writer.partitions(topic) < partitions:

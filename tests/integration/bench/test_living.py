@@ -37,7 +37,7 @@ JOB = {"driver JVM", "driver Python", "Python workers"}
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """For temporary files. The path of a socket in it must be short, which pytest's own is not."""
+    """Yield a directory for temporary files. The path of a socket in it must be short, and pytest's is long."""
     with TemporaryDirectory(prefix="l-") as name:
         yield Path(name)
 

@@ -202,7 +202,7 @@ def _password(user: str) -> str:
 
 
 def _asked(running: Job, path: str) -> str:
-    """What the job answers over HTTP."""
+    """Return the job's answer over HTTP."""
     url = next(line["monitoring_url"] for line in running.lines if line["event"] == "monitoring_started")
     try:
         with urllib.request.urlopen(url + path, timeout=PATIENCE_S) as answer:
@@ -213,7 +213,7 @@ def _asked(running: Job, path: str) -> str:
 
 
 def _command_lines(running: Job) -> list[str]:
-    """Of the job and all that it started: they are a session of their own."""
+    """Return the command lines of the job and all its processes, which are a session of their own."""
     found = []
     for directory in Path("/proc").glob("[0-9]*"):
         try:

@@ -21,7 +21,7 @@ ALICE = {"subscriber": "alice", "pattern": {"x": [1]}}
 
 
 def written(settings: Settings, topic: str, values: list[tuple[str | None, bytes | None]]) -> None:
-    """By key, to the partition that its records have."""
+    """Write records with these keys, each to the partition of its key."""
     producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers})
     for key, value in values:
         producer.produce(topic, value, key)
@@ -39,7 +39,7 @@ def there(settings: Settings) -> dict[bytes | None, bytes | None]:
 
 @pytest.fixture
 def settings(sluice: CommandLine) -> Settings:
-    """With topics, and four subscriptions."""
+    """Return settings whose topics exist, with four subscriptions."""
     settings = sluice.settings()
     assert Cluster(settings.kafka.bootstrap_servers, {}).topics().create(layout.topics(settings, 2, 1)) == {}
     first = [document("a1"), document("a2", subscriber="bob"), document("gone"), document("b1", pattern={"y": [2]})]

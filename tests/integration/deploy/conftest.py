@@ -23,7 +23,7 @@ def files() -> Iterator[webhdfs.WebHdfs]:
 
 @pytest.fixture
 def directory(tmp_path: Path, sluice: CommandLine, files: webhdfs.WebHdfs) -> Path:
-    """It has the archive, the program, and the settings."""
+    """Return a directory with the archive, the program and the settings."""
     there = tmp_path / "there"
     there.mkdir()
     code_archive.make(HOME, there / "sluice.zip")

@@ -72,7 +72,7 @@ def as_toml(flags: Mapping[str, str]) -> str:
 
 
 def asked(ui: int, path: str = "") -> Any:
-    """What Spark's UI answers about applications."""
+    """Return the answer of Spark's UI about applications."""
     with urllib.request.urlopen(f"http://127.0.0.1:{ui}/api/v1/applications{path}", timeout=PATIENCE_S) as answer:
         return json.load(answer)
 

@@ -47,7 +47,7 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(
     sent: Counter[tuple[int, int]] = Counter()  # (x, n)
 
     def produce(x: int, each: int = 10) -> None:
-        """So many events to each partition."""
+        """Produce that many events to each partition."""
         producer = Producer({"bootstrap.servers": kafka})
         for n in range(len(sent), len(sent) + each * PARTITIONS):
             producer.produce(f"{sluice.name}.events", json.dumps({"x": x, "n": n}).encode(), partition=n % PARTITIONS)
@@ -66,7 +66,8 @@ def test_the_job_runs_on_a_cluster_to_which_it_brings_its_code(
             return running.total("event_count") >= len(sent)
 
         def after_batches(what: str, condition: Callable[[], bool]) -> None:
-            """What is due is done between batches, and there are none without events."""
+            """Send events until the condition holds: the work is done between batches, and without events there are
+            none."""
 
             def holds() -> bool:
                 produce(2)
@@ -192,7 +193,7 @@ def assignments(spark: SparkCluster, settings: Mapping[str, str] = MappingProxyT
 
 
 def jvms(spark: SparkCluster) -> list[Process]:
-    """Those of the executors."""
+    """Return the JVMs of the executors."""
     return [process for process in spark.executors() if "java" in process.command.split("\0")[0]]
 
 

@@ -25,7 +25,7 @@ EXAMPLE = re.search(
 
 @pytest.fixture
 def directory(tmp_path: Path, sluice: CommandLine) -> Path:
-    """It has the archive, the jars and the settings, and no checkout."""
+    """Return a directory with the archive, the jars and the settings, and without a checkout."""
     there = tmp_path / "there"
     there.mkdir()
     code_archive.make(HOME, there / "sluice.zip")

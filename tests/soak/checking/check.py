@@ -47,7 +47,7 @@ SHOWN = 10  # mistakes that are described
 
 @dataclass
 class Found:
-    """Of all windows so far."""
+    """The totals of all windows so far."""
 
     windows: int = 0
     events: int = 0
@@ -117,7 +117,7 @@ class Check:
         self._changes_begin += [len(rows) for rows in window]
 
     def _changes_of(self, statuses: Int64, changes_end: Sequence[int] | None) -> list[Int32]:
-        """Those up to the last with one of the statuses, by partition."""
+        """Return the changes up to the last one that has a status, by partition."""
         window = []
         for p, begin in enumerate(self._changes_begin.tolist()):
             rows = np.concatenate([*self._changes[p], np.zeros((0, CHANGE_TIME + 1), np.int32)])
@@ -158,7 +158,8 @@ class Check:
         )
 
     def _deliveries_of(self, events: Events, end: Int64, last: bool) -> Deliveries:
-        """Those of the window, and those of no event that can be; all that are left, if it is the last."""
+        """Return the deliveries of the window, and those without a possible event; all that are left, if it is the
+        last."""
         rows, partitions = self._deliveries, len(end)
         known = (rows[:, PARTITION] >= 0) & (rows[:, PARTITION] < partitions)
         partition = np.where(known, rows[:, PARTITION], 0)
@@ -228,7 +229,7 @@ class _Drawn:
         self._end = np.zeros(partitions, np.int64)
 
     def until(self, end: Int64) -> Events:
-        """Those from the last end on."""
+        """Return the events since the last end."""
         partitions = range(self._partitions)
         need = max(int(end[q] - 1) * self._partitions + q + 1 for q in partitions)
         self._rows = np.concatenate([self._rows, *self._more(need - self._first - len(self._rows))])

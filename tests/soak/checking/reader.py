@@ -60,7 +60,7 @@ def start_check(load: Mapping[str, Any], event_partitions: int, change_partition
 
 
 def check(chunk: Chunk, events_end: Sequence[int] | None, changes_end: Sequence[int] | None) -> dict[str, Any]:
-    """What was found so far."""
+    """Return what was found so far."""
     _check.take(chunk)
     if events_end is not None:
         _check.close(events_end, changes_end)
@@ -68,7 +68,7 @@ def check(chunk: Chunk, events_end: Sequence[int] | None, changes_end: Sequence[
 
 
 def committed(group: Consumer, places: list[TopicPartition]) -> list[int]:
-    """Of a partition of which nothing was committed, 0."""
+    """Return the committed offsets; 0 for a partition without one."""
     found = group.committed(places, TIMEOUT_S)
     for place in found:
         if place.error is not None:
@@ -78,8 +78,8 @@ def committed(group: Consumer, places: list[TopicPartition]) -> list[int]:
 
 @dataclass(frozen=True)
 class Window:
-    """It ends before the offsets that were committed then. The logs ended at `ends`, with what was not committed: once
-    all is read up to there, all is there that the job wrote of the window."""
+    """A window that ends before the offsets committed at that time. The logs ended at `ends`, uncommitted records
+    included: a reader that has reached them has all that the job wrote of the window."""
 
     events_end: Sequence[int]
     changes_end: Sequence[int] | None  # of the last window
@@ -87,7 +87,7 @@ class Window:
 
 
 class Reader:
-    """With `prefix`, a topic names its subscriber; without it the key does."""
+    """A reader of deliveries. With `prefix`, a topic names its subscriber; without it the key does."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ CHANGE_TIME = 7  # behind the columns of `change_of`
 
 
 class Chunk(NamedTuple):
-    """What was read since the last chunk, each in the order of its log."""
+    """The records read since the last chunk, each kind in the order of its log."""
 
     deliveries: Int64  # [D, 6]
     ids: Int32  # [I] of the deliveries, one after the other
@@ -65,7 +65,7 @@ class Records:
         self._changes[partition].append(timestamp_ms - self._began_ms)
 
     def taken(self) -> Chunk:
-        """All that was collected; it is forgotten here."""
+        """Return all collected records, and forget them."""
         chunk = Chunk(
             _rows(self._deliveries, 6),
             np.array(self._ids, np.int32),

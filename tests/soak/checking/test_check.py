@@ -67,7 +67,7 @@ class Change:
 
 @dataclass
 class Step:
-    """What appears at once, and how far events are committed with it."""
+    """Records that appear at once, and the offsets of events committed with them."""
 
     records: list[Any]
     committed: tuple[int, ...]
@@ -196,7 +196,7 @@ def _swap(history: list[Step]) -> None:
 
 
 def _late(history: list[Step]) -> None:
-    """One comes behind the batches that follow."""
+    """Move a delivery behind the batches that follow."""
     records, i = of(history, Delivery, 300)
     at = next(n for n, step in enumerate(history) if step.records is records)
     history[at + 12].records.append(records.pop(i))
@@ -218,7 +218,7 @@ def _invent(history: list[Step]) -> None:
 
 
 def _ignore_a_change(history: list[Step]) -> None:
-    """As a job that goes on with the subscriptions of before."""
+    """Drop a change, as a job that continues with the earlier subscriptions."""
     records, i = of(history, Status, 100)
     in_force_from = {q: offset + 3 for q, offset in records[i].in_force_from.items()}
     for one in records:

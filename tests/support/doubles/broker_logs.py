@@ -1,4 +1,4 @@
-"""What a broker in memory keeps: topics, transactions, committed offsets and producer epochs."""
+"""The data of a broker in memory: topics, transactions, committed offsets and producer epochs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ EMPTY, OPEN, DECIDED, COMMITTED, ABORTED = "empty", "open", "decided", "committe
 
 @dataclass(eq=False)
 class Transaction:
-    """Its records and offsets count once it is committed. Decided: it will be, whatever happens to its producer."""
+    """A transaction, whose records and offsets count once it is committed. `decided`: it will be, whatever happens to
+    its producer."""
 
     producer: Any = None
     state: str = OPEN
@@ -27,7 +28,7 @@ class Transaction:
 
 @dataclass
 class Id:
-    """What the coordinator knows of a `transactional.id`."""
+    """The coordinator's data on a `transactional.id`."""
 
     epoch: int = -1
     timeout_s: float = 60.0
@@ -62,7 +63,7 @@ class Broker:
         return self.now
 
     def sleep(self, s: float) -> None:
-        """What was decided happens, and open transactions that are too old end with their producer's epoch."""
+        """Complete what was decided; open transactions that are too old end with their producer's epoch."""
         self.now += s
         for known in self.ids.values():
             one = known.transaction
@@ -77,7 +78,7 @@ class Broker:
         self.sleep(1.0 + max((known.timeout_s for known in self.ids.values()), default=0.0))
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """Those that count."""
+        """Return the committed offsets that count."""
         return {at: offset for at, (offset, note) in self.offsets.get(group, {}).items() if not is_starting(note)}
 
     def commit(self, one: Transaction) -> None:
@@ -87,7 +88,7 @@ class Broker:
             self.on_commit(one.producer)
 
     def read(self) -> list[Record]:
-        """What is committed, in the order of each topic; what was deleted with a topic too."""
+        """Return the committed records in the order of each topic, those of deleted topics too."""
         logs = [self.deleted, *self.logs.values()]
         return [record for log in logs for transaction, record in log if transaction.state == COMMITTED]
 

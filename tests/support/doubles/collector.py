@@ -41,7 +41,7 @@ class Collector:
     open: threading.Event = field(default_factory=threading.Event)  # until it is set, nothing is answered
 
     def traces(self) -> dict[bytes, list[Span]]:
-        """By trace, in the order of their beginnings, those that last longer first."""
+        """Return spans by trace, in the order of their beginnings, longer ones first."""
         found: dict[bytes, list[Span]] = {}
         for span in sorted(self.spans, key=lambda s: (s.start_ns, -s.end_ns)):
             found.setdefault(span.trace_id, []).append(span)

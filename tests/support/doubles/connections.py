@@ -61,7 +61,7 @@ class Sleep:
 
 
 class Loop:
-    """As NetworkSelector. A process that dies does so within, with all that it had begun."""
+    """An event loop like NetworkSelector. A process that dies does so within it, with everything that it had begun."""
 
     def __init__(self, clock: Brokers, **config: Any) -> None:
         self._clock = clock
@@ -141,7 +141,7 @@ class Connection:
 
 
 class Connections:
-    """As the client's manager of connections, with the cluster that it knows."""
+    """Connections like those of the client's manager, to the cluster that it knows."""
 
     connecting = 0  # they open at once
     closed = False

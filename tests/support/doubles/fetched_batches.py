@@ -27,7 +27,7 @@ def _snappy(data: bytes) -> bytes:
 
 
 def _xerial(data: bytes, block: int = 100) -> bytes:
-    """As Java's clients frame snappy, in smaller blocks."""
+    """Frame snappy as Java's clients do, in smaller blocks."""
     blocks = [_snappy(data[i : i + block]) for i in range(0, len(data), block)]
     return b"\x82SNAPPY\0\0\0\0\1\0\0\0\1" + b"".join(len(b).to_bytes(4, "big") + b for b in blocks)
 

@@ -18,8 +18,8 @@ def batches(
     key: bytes | None = b"key",
     timestamp_ms: int = 0,
 ) -> RecordBatches:
-    """Of (destination, values), by ascending destination. `first` are the next sequences of destinations; they are
-    counted on there."""
+    """Return batches of (destination, values), by ascending destination. `first` has the next sequences of
+    destinations, which are advanced."""
     first = {} if first is None else first
     parts = []
     timestamp_ms = timestamp_ms or int(1000 * time.time())  # brokers delete what is old

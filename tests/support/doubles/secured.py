@@ -134,13 +134,13 @@ def secured_kafka(jars: Path, directory: Path) -> Iterator[Secured]:
 
 
 def block(document: Path, language: str) -> str:
-    """What a document shows in its one block of a language."""
+    """Return the only block of a language in a document."""
     (found,) = re.findall(rf"^```{language}\n(.*?)^```$", document.read_text(), re.DOTALL | re.MULTILINE)
     return str(found)
 
 
 def rights() -> list[Right]:
-    """Those of the table of permissions."""
+    """Return the permissions of the table."""
     return [
         Right(user.name, permission.kind, permission.name, operation)
         for user in USERS
@@ -150,7 +150,7 @@ def rights() -> list[Right]:
 
 
 def commands() -> list[Right]:
-    """What the commands of docs/permissions.md, given to Kafka's own tool, come to."""
+    """Return the permissions that the commands of docs/permissions.md grant when given to Kafka's own tool."""
     tool = argparse.ArgumentParser()
     tool.add_argument("--add", action="store_true", required=True)
     tool.add_argument("--allow-principal", required=True)

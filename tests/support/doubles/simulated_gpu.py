@@ -46,7 +46,7 @@ class Gpu:
         return memory
 
     def to_device(self, array: Any) -> DeviceArray:
-        """At once, so this does not belong between launches."""
+        """Copy at once; the copy therefore does not belong between launches."""
         sent = self.device_array(array.shape, array.dtype)
         sent.memory[...] = array
         return sent

@@ -35,7 +35,7 @@ class Frame:
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]], most: int, run: Run) -> Frame:
-        """Of partitions in the order of their first rows."""
+        """Return a frame with partitions in the order of their first rows."""
         partitions: dict[SourcePartition, list[Mapping[str, Any]]] = {}
         for row in rows:
             partitions.setdefault((row["source"], row["partition"]), []).append(row)
@@ -53,7 +53,7 @@ class Frame:
         return self
 
     def createDataFrame(self, table: pa.Table) -> Frame:
-        """Its own rows, read in another way."""
+        """Return the frame's own rows, read in another way."""
         assert table == self.toArrow()
         return self
 
@@ -62,7 +62,7 @@ class Frame:
         return [(r["source"], r["partition"], r["offset"], len(r["value"] or b"")) for r in self._rows()]
 
     def filter(self, condition: str) -> Frame:
-        """By their topic."""
+        """Filter rows by their topic."""
         end = int(condition.removeprefix("source < "))
         kept = {at: rows if at[0] < end else [] for at, rows in self._partitions.items()}
         return Frame(kept, self._order, self._most, self._run)
@@ -100,7 +100,7 @@ class Tasks:
         return Tasks([*self._tasks, *other._tasks], self._run)
 
     def repartition(self, n: int, *by: str) -> Tasks:
-        """By the last of these columns."""
+        """Divide rows by the last of these columns."""
         rows = pa.Table.from_batches([batch for batches in self._run(self._tasks) for batch in batches], SHIPPED)
         of = np.asarray(rows[by[-1]]) % n
 
@@ -187,5 +187,5 @@ class WithoutSpark(Pipeline):
 
 
 def traceback_of(error: BaseException) -> str:
-    """What Spark tells of a task that raised it."""
+    """Return the text that Spark reports of a task that raised it."""
     return "".join(traceback.format_exception(error))

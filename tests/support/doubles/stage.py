@@ -103,7 +103,7 @@ BOB = {"subscriber": "bob", "pattern": {"x": [{"exists": True}]}}
 
 
 class ListSink:
-    """In place of the owner of a query: it keeps what is published."""
+    """A sink in place of a query's owner: it keeps what is published."""
 
     def __init__(self, aborts: int = 0) -> None:
         self.transactions: list[tuple[list[Record], Offsets]] = []
@@ -200,7 +200,7 @@ class Slots:
         return Committed(following, sent, committed, bytes=0, records=len(records), errors={})
 
     def task(self, number: int, work: Callable[[], Result]) -> Result:
-        """What a task of that number does."""
+        """Run the work of the task with that number."""
         context = SimpleNamespace(partitionId=lambda: number, attemptNumber=lambda: 0)
         of_tasks = SimpleNamespace(get=lambda: context)
         with (
@@ -210,7 +210,7 @@ class Slots:
             return work()
 
     def stage(self, works: Sequence[Callable[[], Result]]) -> list[Result]:
-        """As Spark runs the tasks of a stage, one after the other."""
+        """Run the tasks of a stage as Spark does, one after the other."""
         try:
             return [self.task(number, work) for number, work in enumerate(works)]
         except Exception as error:
@@ -219,7 +219,7 @@ class Slots:
 
 @dataclass
 class SlotsOn(Slots):
-    """Those of a job whose topics are a broker's."""
+    """The slots of a job whose topics are a broker's."""
 
     broker: Any = None
 
@@ -262,7 +262,7 @@ def apply(state: State, *batches: list[dict[str, Any]], settings: TaskSettings =
 
 
 def delivered(state: State, *rows: dict[str, Any]) -> dict[int, dict[str, list[str]]]:
-    """By the event's offset and the subscriber."""
+    """Return the ids by the event's offset and the subscriber."""
     sink = ListSink()
     work(state, list(rows), slots=Slots(sink))
     found: dict[int, dict[str, list[str]]] = {}
@@ -274,7 +274,7 @@ def delivered(state: State, *rows: dict[str, Any]) -> dict[int, dict[str, list[s
 
 
 def headers_of(record: Record) -> dict[str, bytes]:
-    """Those that have a value."""
+    """Return the headers that have a value."""
     return {name: value for name, value in record.headers if value is not None}
 
 
@@ -330,7 +330,7 @@ def step(p: Pipeline, *rows: dict[str, Any], most: int = 1_000_000) -> list[Reco
 
 
 class Reports(Observer):
-    """Of the batches that had rows, and what tasks counted by subscriber."""
+    """The reports of batches that had rows, and the counts of tasks by subscriber."""
 
     def __init__(self) -> None:
         self.seen: list[Report] = []

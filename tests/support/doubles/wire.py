@@ -102,7 +102,7 @@ class Wire:
         return self.sockets[-1]
 
     def answer(self, node: int, frame: bytes) -> Iterable[Frame]:
-        """What the client gets for a request to a node, and after how long."""
+        """Yield the answers of a node to a request, with their delays."""
         key, version, correlation, length = struct.unpack_from(">hhih", frame)
         kind = REQUESTS[key]
         name = kind.__name__.removesuffix("Request")
@@ -121,7 +121,7 @@ class Wire:
         return [(getattr(answer, "after_s", 0.0), b""), *self.spoil(name, made)]
 
     def _connected(self, name: str, response: Any) -> Any:
-        """With what only connections need."""
+        """Add what only connections need."""
         if name == "ApiVersions":
             kind = metadata.ApiVersionsResponse.ApiVersion
             response.api_keys = [
@@ -183,7 +183,7 @@ class Socket:
         return len(piece)
 
     def arrives(self) -> float:
-        """When the next bytes can be read."""
+        """Return the time at which the next bytes can be read."""
         while self._coming and self._coming[0][1] == b"":
             self._coming.popleft()
         return self._coming[0][0] if self._coming else float("inf")
@@ -198,7 +198,7 @@ class Socket:
 
 
 class Selector:
-    """As selectors.DefaultSelector, for these sockets; others are never ready."""
+    """A selector like selectors.DefaultSelector for these sockets; others are never ready."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -249,8 +249,8 @@ class Selector:
 
 
 def read_strictly(response: Any, frame: bytes) -> Any:
-    """What a client that knows the protocol reads in a spoiled frame; None if it is no such response as a broker would
-    write."""
+    """Return what a client that knows the protocol reads in a corrupted frame; None if no broker would write such a
+    response."""
     kind = type(response)
     with suppress(Exception):
         size, correlation = struct.unpack_from(">ii", frame)

@@ -69,7 +69,7 @@ texts = st.sampled_from([*TEXTS, *dict.fromkeys(piece for piece in pieces if pie
 
 
 def choice(*of: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """One of these, each as often; `st.one_of` would give one that is itself a choice as many shares as it has."""
+    """Choose one of these with equal probability; `st.one_of` favours members that are choices themselves."""
     index = st.integers(0, len(of) - 1)
 
     @st.composite
@@ -254,7 +254,7 @@ def leaves(node: Any) -> list[Any]:
 
 @st.composite
 def events_with_others(draw: st.DrawFn, pattern: Document) -> Document:
-    """Those of `events_of`, most with the fields that a pattern compares with too, often of a value that is there."""
+    """Return events of `events_of`, mostly with the fields that a pattern compares with, often with a present value."""
     event = draw(events_of(pattern))
     for path in other_fields_of(pattern):
         value = draw(choice(scalars, st.sampled_from(leaves(event) or [0])))

@@ -168,7 +168,7 @@ ENTRIES: list[Callable[[Random], Any]] = [
 
 
 def pattern(r: Random) -> dict[str, Any]:
-    """One that is not refused for its size after expansion."""
+    """Return a pattern that is not rejected for its size after expansion."""
     while True:
         found = fields(r, 2)
         try:

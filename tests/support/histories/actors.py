@@ -51,7 +51,7 @@ class Actor:
             raise Dead
 
     def doom(self) -> None:
-        """It dies as soon as it goes on."""
+        """Let the actor die as soon as it continues."""
         self._killed = True
 
     def die(self) -> None:
@@ -76,7 +76,7 @@ class Actor:
 
 
 class Actors:
-    """All of a test."""
+    """The actors of a test."""
 
     def __init__(self) -> None:
         self.current: Actor | None = None

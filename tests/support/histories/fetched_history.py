@@ -130,7 +130,7 @@ def _text(r: Random, most: int) -> bytes | None:
 
 
 def read(partition: FetchedPartition, piece_bytes: int) -> Iterator[tuple[list[ConsumerRecord], int | None]]:
-    """What is decoded, item by item, and the next offset, if it moved on. Raises Unreadable."""
+    """Yield what is decoded, item by item, and the next offset if it moved. Raises Unreadable."""
     for decoded in decode([partition], piece_bytes):
         decoded.rows.validate(full=True)
         records = [record._replace(headers=list(record.headers)) for record in consumer_records(decoded.rows)]

@@ -1,4 +1,4 @@
-"""What histories of jobs have in common: what they write, what is seen of it, and what must hold at every commit."""
+"""The common parts of histories of jobs: what they write, what is seen of it, and what must hold at every commit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Fault:
 
 
 class Beside(Later):
-    """What is begun beside the batches, and done when a history says so."""
+    """Background work that is done when a history says so."""
 
     def __init__(self, workers: int) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Beside(Later):
 
 @dataclass
 class Living(World):
-    """Both topics, and what a broker has of the rest."""
+    """Both topics, and the rest of a broker's data."""
 
     broker: Any = None
     group: str = "job"
@@ -61,14 +61,14 @@ class Living(World):
 
 
 class Process(Protocol):
-    """Who commits. `opened`: the how-manieth that opened its producer; `is_open`: it went on from there."""
+    """A process that commits. `opened`: the ordinal of its producer; `is_open`: it continued from there."""
 
     opened: int
     is_open: bool
 
 
 class Ledger:
-    """All that is written and committed in a history."""
+    """All records and commits of a history."""
 
     def __init__(self, names: TopicNames, broker: Any, patch: pytest.MonkeyPatch, quota: int, create: bool) -> None:
         self.world = Living(names, quota, broker=broker, group=names.query)

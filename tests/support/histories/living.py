@@ -48,7 +48,7 @@ class Crash(BaseException):
 
 @dataclass
 class World:
-    """What lasts: the topics that are read, what was committed of them, and all that was written and committed."""
+    """The lasting state: the topics that are read, the committed offsets, and everything written and committed."""
 
     names: TopicNames = NAMES
     quota: int = 0
@@ -74,7 +74,7 @@ class World:
         return {self.names.status_topic(tenant): tenant for tenant in self.tenants.values()}
 
     def change_logs(self) -> Iterator[tuple[int, Tenant, list[dict[str, Any]]]]:
-        """By partition of changes."""
+        """Yield the changes by partition of changes."""
         for number, tenant in sorted(self.tenants.items()):
             for p, log in self.logs(SUBSCRIPTIONS + number):
                 yield change_partition(number, p), tenant, log
@@ -87,7 +87,7 @@ class World:
 
     @property
     def adopted(self) -> dict[int, int]:
-        """Of each partition, the changes that were there at the first start."""
+        """Return, by partition, the changes that existed at the first start."""
         return self.batches[0] if self.batches else {}
 
     def add_partition(self) -> None:
@@ -96,7 +96,7 @@ class World:
             self.topics.setdefault((source, ADDED), [])
 
     def logs(self, source: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        """By partition."""
+        """Yield the logs of a source by partition."""
         return ((p, log) for (s, p), log in sorted(self.topics.items()) if s == source)
 
     def compact(self, in_force: Container[tuple[int, int]]) -> None:
@@ -149,8 +149,7 @@ class World:
         ]
 
     def said(self, id: str | None = None) -> list[dict[str, Any]]:
-        """All statuses, or those of an id."""
-        """With partitions of changes."""
+        """Return all statuses, with partitions of changes, or those of an id."""
         statuses = []
         for record in self.written():
             if (tenant := self.status_topics.get(record.topic)) is not None:
@@ -175,7 +174,7 @@ def _at_once(n: int, nice: int = 0) -> Iterator[stage.AtOnce]:
 
 
 class Job:
-    """One run of the driver. Made once its sink has found `committed`."""
+    """A run of the driver, created once its sink has found `committed`."""
 
     def __init__(
         self,
@@ -224,7 +223,7 @@ class Job:
         restored.forget_slices()
 
     def batch(self, rows: Sequence[dict[str, Any]], most: int) -> None:
-        """Of these rows, of which Arrow's batches have at most so many."""
+        """Process these rows in Arrow batches of at most `most` rows."""
         frame: Any = Frame.of(rows, most, self.slots.stage)
         self.pipeline(frame, 0)
 
@@ -233,7 +232,7 @@ class Job:
 
 
 def subscriptions_of(state: State) -> dict[str, tuple[str, int]]:
-    """Of each that is there: the subscriber, and when it expires."""
+    """Return the subscriber and the expiry of each subscription."""
     found = {}
     for part, removed in zip(state.snapshot.parts, state.snapshot.removed, strict=True):
         notes, gone = part.segment.notes, set(removed.tolist())

@@ -47,7 +47,7 @@ class AnyBroker(Protocol):
     def committed(self, group: str) -> Offsets: ...
 
     def read(self) -> list[Record]:
-        """All that is committed, in the order of each topic; what was deleted with a topic too."""
+        """Return all committed records in the order of each topic, those of deleted topics too."""
 
     def sleep(self, s: float) -> None:
         """Wait; what is decided happens."""
@@ -135,15 +135,15 @@ class SinkHistory(Ledger):
     def batch(
         self, which: int = 0, most: int = 4, again: int = 0, rows: int = 99, faults: Sequence[Fault] = ()
     ) -> None:
-        """At most so many new rows of each partition, after some that were committed before; `rows` in a batch of
-        Arrow's."""
+        """Process at most `most` new rows of each partition, after some that were committed before; `rows` in an Arrow
+        batch."""
         one = self._one(which)
         if one is not None and one.job is not None:
             self._batch(one, one.job, most, again, rows, faults)
 
     def beside(self, which: int = 0, crash: int = 0) -> None:
-        """What a job has begun beside the batches gets done: parts are joined, a version is saved. It may crash in the
-        n-th file that it writes, of which a half is left."""
+        """Finish the background work of a job: a compaction, a saved version. It may crash in the n-th file that it
+        writes, of which a half is left."""
         one = self._one(which)
         if one is None or one.job is None:
             return
@@ -161,7 +161,7 @@ class SinkHistory(Ledger):
             self.running.pop(-1 - which % len(self.running))
 
     def stop(self, which: int = 0) -> None:
-        """In order: the last version is saved."""
+        """Stop in order: the last version is saved."""
         if self.running:
             one = self.running.pop(-1 - which % len(self.running))
             if one.job is not None:
@@ -177,7 +177,7 @@ class SinkHistory(Ledger):
                 self.seen["spoiled"] += 1
 
     def finish(self) -> None:
-        """Who is still there may go on; then a new job does all that is left."""
+        """Let remaining processes finish; then a new job does all that is left."""
         for one in list(self.running):
             for _ in self.batches():
                 if one in self.running and one.job is not None and self.left(one.job.state):

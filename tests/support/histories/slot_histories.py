@@ -65,7 +65,7 @@ REFUSALS = (errors.TopicAuthorizationFailedError, errors.MessageSizeTooLargeErro
 
 @dataclass
 class Plan:
-    """What is to happen while a process works, and what did."""
+    """Planned events during the work of a process, and those that happened."""
 
     faults: list[Fault]
     calls: int = 0
@@ -90,7 +90,7 @@ class Driver:
 
 @dataclass
 class Facts:
-    """Of an actor."""
+    """The facts about an actor."""
 
     driver: Driver
     plan: Plan
@@ -191,8 +191,8 @@ class SlotHistory(Ledger):
         order: int = 0,
         faults: Sequence[Fault] = (),
     ) -> None:
-        """At most so many new rows of each partition, after some that were committed before; `rows` in a batch of
-        Arrow's. The order of partitions decides which task gets which."""
+        """Process at most `most` new rows of each partition, after some that were committed before; `rows` in an Arrow
+        batch. The order of partitions decides which task gets which."""
         one = self._idle(which)
         if one is None:
             return
@@ -323,7 +323,7 @@ class SlotHistory(Ledger):
         actor.die()
 
     def finish(self) -> None:
-        """Who still sleeps goes on; then a new job does all that is left."""
+        """Let suspended processes continue; then a new job does all that is left."""
         for _ in range(2):
             while self.zombies:
                 self.wake_task()
@@ -447,8 +447,8 @@ class SlotHistory(Ledger):
     # Its tasks
 
     def _stage(self, works: Sequence[Callable[[], Any]]) -> list[Any]:
-        """As Spark runs the tasks of a stage. Raises PySparkException as soon as one has failed: the others may still
-        be at work, or begin later."""
+        """Run the tasks of a stage as Spark does. Raises PySparkException as soon as one has failed: the others may
+        still be at work, or begin later."""
         driver = self._actors.running
         one, plan = driver.facts.driver, driver.facts.plan
         tasks = [Actor(self._actors, Facts(one, plan, number), work) for number, work in enumerate(works)]
@@ -483,7 +483,7 @@ class SlotHistory(Ledger):
         assert isinstance(task.error, Unsettled), "a second attempt publishes"
 
     def _check_error(self, error: BaseException | None) -> None:
-        """Of a task: what may come out of it."""
+        """Check that a task may raise this error."""
         if error is not None and not isinstance(error, JobError | Dead):
             raise error
 
@@ -587,7 +587,7 @@ class _Fetchers:
 
 
 def _said(error: BaseException) -> str:
-    """As Spark says it."""
+    """Return the error as Spark reports it."""
     if isinstance(error, Dead):
         return "Job aborted due to stage failure\nCaused by: java.io.EOFException"
     return traceback_of(error)

@@ -112,7 +112,7 @@ OF_FRAMES: dict[str, Callable[[bytes, int, int], list[Frame]]] = {
 
 
 def _codes(thing: Any) -> Iterator[tuple[Any, str]]:
-    """Where a response has error codes."""
+    """Yield the places of error codes in a response."""
     for owner, name in _fields(thing):
         if name.endswith("error_code"):
             yield owner, name
@@ -162,7 +162,7 @@ SPOILS = (*_OF_BYTES, *OF_FRAMES, *_OF_CONTENT, LOST)
 
 
 def spoiled_frames(name: str, response: Any, how: Spoiled) -> Iterable[Frame]:
-    """What the client gets."""
+    """Return the frames that the client gets."""
     frame = frame_of(response)
     if how.kind in OF_FRAMES:
         return OF_FRAMES[how.kind](frame, how.a, how.b)
@@ -239,7 +239,7 @@ class AnswerHistory:
         self.check(TRANSACTIONS)
 
     def starts(self) -> bool:
-        """As a job: all is published, or an error ends it."""
+        """Start as a job does: everything is published, or an error ends it."""
         client = Client(ADDRESS, {})
         try:
             slots = [Slot(client, name, GROUP) for name in SLOTS]

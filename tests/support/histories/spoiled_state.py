@@ -34,7 +34,7 @@ Change = tuple[str, Any, int, int]  # id, document, partition, timestamp
 
 
 class Spoil(NamedTuple):
-    """One of the files, by the order of their names, by a kind of KINDS; `a` and `b` are any numbers."""
+    """A fault in a file: one of them in the order of names, by a kind of KINDS; `a` and `b` are any numbers."""
 
     file: int
     kind: str
@@ -50,7 +50,7 @@ def _another_byte(content: bytes, a: int, b: int) -> bytes:
 
 
 def _another_format(content: bytes, a: int, b: int) -> bytes:
-    """As another version of Sluice would have written it, with checksums that are right."""
+    """Write the content as another version of Sluice would have, with right checksums."""
     try:
         about, arrays = flat_file.parsed(content, "")
     except Exception:  # it is no such file, or was spoiled before
@@ -92,7 +92,7 @@ KINDS: dict[str, Callable[[bytes, int, int], bytes | None]] = {
 
 @dataclass
 class Saved:
-    """What a job has left when it crashed, and the subscriptions that were in force then."""
+    """The files that a crashed job has left, and the subscriptions in force at that time."""
 
     world: Sink
     files: Mapping[str, bytes]

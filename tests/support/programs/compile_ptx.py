@@ -31,14 +31,15 @@ def compilers() -> Path | None:
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """In which numba finds NVVM. CUDA_HOME is not enough: numba looks there for names with a version, which the
-    package lacks; the system's loader finds them without."""
+    """Return an environment in which numba finds NVVM. CUDA_HOME is not enough: numba looks there for names with a
+    version, which the package lacks; the system's loader finds them without."""
     others = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "CUDA_"))}
     return others | {"CUDA_HOME": str(directory), "LD_LIBRARY_PATH": str(directory / "nvvm" / "lib64")}
 
 
 def kernels() -> list[dict[str, Any]]:
-    """For each kernel and generation: kernel, sm, ptx, and what ptxas says of it. Raises what the compilers raise."""
+    """Return for each kernel and generation: kernel, sm, ptx, and the report of ptxas. Raises what the compilers
+    raise."""
     directory = compilers()
     assert directory is not None
     from numba import config, cuda
@@ -110,7 +111,7 @@ def _assembled(directory: Path, sm: str, ptx: str) -> str:
 
 
 def compiled() -> list[dict[str, Any]]:
-    """What `kernels` returns, from a process that runs in `environment`. Raises RuntimeError with what it printed."""
+    """Return what `kernels` returns, from a process that runs in `environment`. Raises RuntimeError with its output."""
     directory = compilers()
     assert directory is not None
     code = "import json; from tests.support.programs import compile_ptx; print(json.dumps(compile_ptx.kernels()))"

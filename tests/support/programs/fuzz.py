@@ -111,7 +111,7 @@ def run(seed: int) -> None:
 
 
 def answers(r: Random) -> None:
-    """Of brokers, to a slot and to a fetcher."""
+    """Corrupt answers of brokers to a slot and to a fetcher."""
     spoiled = [
         spoiled_answers.Spoiled(r.randrange(50), r.choice(spoiled_answers.SPOILS), r.getrandbits(31), r.getrandbits(31))
         for _ in range(r.randint(1, 6))

@@ -41,7 +41,7 @@ GROWING = 3  # epochs until there is a task for each executor
 
 @dataclass
 class Batches:
-    """What the log says of batches."""
+    """The batches that the log reports."""
 
     events: int = 0
     changes: int = 0
@@ -121,7 +121,7 @@ def main(executors: Sequence[int], cores: float, each: int, load: Load) -> bool:
 
 
 def measured(feed: Feed, spark: SparkCluster, here: Place, number: int, cores: float, each: int) -> dict[str, Any]:
-    """One job, with so many executors, and so many events for each."""
+    """Measure a job with that many executors, and that many events for each."""
     batches, before = Batches(), feed.sent
     own = {"spark.options.spark.cores.max": str(number)}
     log = here.directory / f"job{number}.log"

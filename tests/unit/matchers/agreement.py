@@ -10,7 +10,7 @@ NASTY = np.array([-np.inf, -1.0, -0.0, 0.0, 5e-324, 1.0, 2.0, 2.0**53, np.inf])
 
 
 def random_table(r: np.random.Generator, n: int, d: int) -> SubscriptionTable:
-    """Of many kinds at once: wide, narrow and empty intervals, lists, codes, the same ones again, none at all."""
+    """Draw intervals of many kinds: wide, narrow, empty, lists, codes, repeated ones, none at all."""
     subscription: list[int] = []
     column: list[int] = []
     low: list[float] = []

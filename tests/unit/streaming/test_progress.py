@@ -56,7 +56,7 @@ def test_a_note_fits_beside_what_the_owner_writes() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from([EVENTS, SUBSCRIPTIONS]), st.integers(0, 2), st.integers(0, 9)), max_size=9))
 def test_progress_is_the_same_in_whatever_order_partitions_come(places: list[Any]) -> None:
-    """All at once, and row by row; `copy` is not changed by what is added to the other."""
+    """Rows added at once or one by one count the same; `copy` does not change when the other is added to."""
     rows = [
         {"source": source, "partition": p, "offset": n, "timestamp": 1_000 * ago, "key": b"k", "value": b"v" * n}
         for n, (source, p, ago) in enumerate(places)

@@ -1,4 +1,4 @@
-"""What the driver makes of the columns that workers send."""
+"""The driver's objects, made from the columns that workers send."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_rows_of_all_kinds_come_in_the_order_in_which_they_were_sent(
 
 
 def _plain(row: Row) -> dict[str, Any]:
-    """Its fields, with the headers as a tuple."""
+    """Return its fields, with the headers as a tuple."""
     if isinstance(row, Published):
         return asdict(row)
     fields = row._asdict()

@@ -46,14 +46,14 @@ DELIVERY: Subscribed = {"subscriber": "alice", "subscriptionids": '["a","b"]', "
 
 @pytest.fixture
 def settings(sluice: CommandLine) -> Settings:
-    """All topics are made, no subscriber's."""
+    """Create all topics but those of subscribers."""
     settings, kafka = sluice.settings(), sluice.environment["SLUICE_KAFKA__BOOTSTRAP_SERVERS"]
     assert Topics(kafka, {}).create([*layout.topics(settings, 2, 1), Topic(settings.deliveries.topic)]) == {}
     return settings
 
 
 def write(settings: Settings, written: Sequence[Record]) -> list[tuple[int, int]]:
-    """Where they lie."""
+    """Write records and return their positions."""
     places: dict[int, tuple[int, int]] = {}
     producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "message.max.bytes": 20_000_000})
 
@@ -80,7 +80,7 @@ def letter(
     origin: Origin | None = None,
     **about: str,
 ) -> Record:
-    """One as the job writes it."""
+    """Return a dead letter as the job writes it."""
     subscribing = reason == made.REFUSED_SUBSCRIPTION
     topic = settings.subscriptions.topic if subscribing else settings.events.topic
     origin = origin or Origin(topic, 1, 17, 1_000)
@@ -89,7 +89,7 @@ def letter(
 
 
 def found(settings: Settings, topic: str) -> list[Record]:
-    """What a topic has by now."""
+    """Return the records of a topic."""
     cluster = Cluster(settings.kafka.bootstrap_servers, {})
     return [
         Record(topic, m.key(), m.value(), headers_of(m), partition_of(m))
@@ -350,7 +350,7 @@ def numbered(settings: Settings, total: int) -> None:
 
 
 def numbers(settings: Settings) -> list[int]:
-    """Of the letters that were sent again."""
+    """Return the numbers of the dead letters that were redriven."""
     there = Topics(settings.kafka.bootstrap_servers, {}).partitions()
     topics = [t for t in (settings.events.topic, f"{settings.query.name}.to.alice") if t in there]
     return sorted(int(record.value or b"") for topic in topics for record in found(settings, topic))

@@ -44,7 +44,7 @@ def deliver(settings: Settings, subscriber: str, *events: str) -> None:
 
 @contextmanager
 def tap(sluice: CommandLine, *flags: str) -> Iterator[subprocess.Popen[str]]:
-    """One that watches."""
+    """Run a `tap` that watches."""
     command = sluice.command("tap", "alice", *flags)
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=sluice.environment) as process:

@@ -36,7 +36,7 @@ PATTERNS: dict[str, dict[str, Any]] = {"json": {"x": [1]}, "cloudevents": {"data
 
 @pytest.fixture
 def settings(sluice: CommandLine) -> Settings:
-    """All topics are made, alice's too."""
+    """Create all topics, alice's too."""
     settings, kafka = sluice.settings(), sluice.environment["SLUICE_KAFKA__BOOTSTRAP_SERVERS"]
     topics = [Topic(settings.events.topic, 2), Topic(settings.subscriptions.topic, 2), Topic(f"{sluice.name}.to.alice")]
     assert Topics(kafka, {}).create(topics) == {}

@@ -86,7 +86,7 @@ def delivered(settings: Settings, subscriber: str, least: int = 0) -> list[tuple
 
 
 def check_each_is_there_once(settings: Settings, subscriber: str, numbers: range) -> list[tuple[int, str | None]]:
-    """And that in each partition past ones come before live ones."""
+    """Check that each event is there once, and that in each partition past events precede live ones."""
     found = delivered(settings, subscriber, len(numbers))
     assert Counter(n for n, _ in found) == Counter(numbers)
     for partition in range(PARTITIONS):

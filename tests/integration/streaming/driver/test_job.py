@@ -176,8 +176,8 @@ def test_a_deleted_topic_of_a_subscriber_is_made_again(shared: Shared, kafka: st
 def test_events_of_one_partition_stay_in_order_however_many_partitions_a_delivery_topic_has(
     shared: Shared, kafka: str
 ) -> None:
-    """In topics that the job makes, in those that were there before it, and in those that a user makes while it runs;
-    a replay puts the same events in the same places."""
+    """Topics of the job, topics that existed before, and topics that a user creates during the run keep the order; a
+    replay uses the same partitions."""
     sluice, running, n = shared.sluice, shared.running, 200
     name = sluice.name
     shared.topics.create([Topic(f"{name}.to.meanwhile", COUNTS["meanwhile"])])

@@ -16,7 +16,7 @@ MORE = 4_000  # so many that both are compacted
 
 
 def index(running: Job) -> str:
-    """What the status says."""
+    """Return the index that the status reports."""
     url = next(line["monitoring_url"] for line in running.lines if line["event"] == "job_started")
     state = json.loads(ask(f"{url}/status.json")[1])["state"]
     return str(state["index"])

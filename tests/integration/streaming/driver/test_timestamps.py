@@ -33,7 +33,7 @@ TIMES = [ms for ms, _ in STRANGE]
 
 
 def takes_any_time(kafka: str, *topics: str) -> None:
-    """And keeps what is old."""
+    """Let topics accept records of any time, and keep old ones."""
     settings = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         for name, value in (("message.timestamp.after.max.ms", str(2**63 - 1)), ("retention.ms", "-1"))
@@ -79,7 +79,7 @@ def expected(begin: int = 0) -> list[tuple[int, bytes | None]]:
 
 @pytest.fixture
 def topics(sluice: CommandLine, kafka: str) -> str:
-    """Of a job that takes any time that a record can have."""
+    """Create the topics of a job that accept any timestamp."""
     sluice("topics", "create", "--partitions", "1")
     takes_any_time(kafka, f"{sluice.name}.events", f"{sluice.name}.subscriptions")
     return sluice.name

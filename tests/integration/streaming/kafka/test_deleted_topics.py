@@ -39,7 +39,7 @@ def owner(kafka: str, name: str) -> Iterator[Owner]:
 
 
 def batch(p: Pipeline, *rows: dict[str, Any]) -> None:
-    """Its only task publishes with a real client."""
+    """Run a batch whose only task publishes with a real client."""
     frame: Any = Frame.of(rows, 100, lambda works: [work() for work in works])
     p(frame, 0)
 

@@ -60,8 +60,8 @@ def brokers() -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture(scope="module")
 def outlived(brokers: EmbeddedCluster) -> Iterator[Outlived]:
-    """What slots have published and committed of which each was in the middle of a transaction, before its request,
-    when one broker was killed that had all of the roles."""
+    """Kill the broker that has all roles while each slot is in the middle of a transaction, before a request; return
+    what the slots published and committed."""
     with prefix(brokers.bootstrap_servers) as name, ExitStack() as clients, ThreadPoolExecutor(len(CASES)) as threads:
         stage = Stage(brokers.bootstrap_servers, name, REPLICAS)
         clients.enter_context(closing(stage.client))
@@ -95,7 +95,7 @@ def outlived(brokers: EmbeddedCluster) -> Iterator[Outlived]:
 
 
 def values(case: int, letters: bytes) -> list[bytes]:
-    """One for each letter, which say whose they are: all cases publish to the same topics."""
+    """Return a value for each letter, marked with the case, since all cases publish to the same topics."""
     return [b"%d%c" % (case, letter) for letter in letters]
 
 
@@ -114,7 +114,7 @@ def group_of(client: TroubledClient, beginning: str, role: str, node: int) -> st
 
 @pytest.mark.parametrize(("role", "request_name"), CASES)
 def test_a_transaction_outlives_a_broker(outlived: Outlived, role: str, request_name: str) -> None:
-    """It is killed before the request."""
+    """A transaction survives the kill of a broker before its request."""
     published, offset = outlived[role, request_name]
     assert (published, offset.result()) == (b"abcdefghijkl", 12)
 
@@ -175,7 +175,7 @@ class Load:
         assert self._producer.flush(PATIENCE_S) == 0
 
     def expected(self) -> Mapping[str, list[list[int]]]:
-        """For each subscriber and partition of the events, in their order."""
+        """Return the expected events of each subscriber and partition, in order."""
         return {
             f"r{i}": [
                 [n for n in range(self.sent) if n % VALUES == i % VALUES and n % PARTITIONS == p]
@@ -202,7 +202,7 @@ def delivered(address: str, name: str, events: int) -> Mapping[str, list[list[in
 
 
 def coordinator(address: str, transactional_id: str) -> int:
-    """Its node."""
+    """Return the node of the coordinator."""
     admin = KafkaAdminClient(bootstrap_servers=address)
     try:
         return int(admin.describe_transactions([transactional_id])[transactional_id].coordinator_id)

@@ -52,7 +52,7 @@ def open_with(secured: Secured, options: dict[str, str]) -> None:
 
 
 def rights_of_slots() -> list[Right]:
-    """What SECURITY.md grants the job, as far as slots need it."""
+    """Return the permissions of SECURITY.md that slots need."""
     needed = {("topic", "events"), ("topic", "deliveries.*"), ("group", "sluice"), ("transactional-id", "sluice/*")}
     found = [right for right in rights() if right.who == "job" and (right.kind, right.name) in needed]
     assert {(right.kind, right.name) for right in found} == needed

@@ -69,7 +69,7 @@ class Stage:
         return self.slot().publish(producer, [some], self.destinations, offsets)
 
     def read(self, *topics: str) -> list[bytes]:
-        """What readers of committed records see, sorted."""
+        """Return the committed records, sorted."""
         records = read(Cluster(self.kafka, {}), topics or self.out, follow=False)
         return sorted(record.value() or b"" for record in records if record is not None)
 
@@ -439,7 +439,7 @@ def test_a_topic_with_more_partitions_than_are_known_is_asked_about_again(stage:
 def test_a_driver_suspended_beyond_the_timeout_of_its_transaction_while_a_slot_commits(
     stage: Stage, replaced: bool
 ) -> None:
-    """It goes on, or says that another has taken over."""
+    """The driver goes on, or reports that another process has taken over."""
     of_slot, of_driver = [(stage.events, partition) for partition in range(2)]
     producer = stage.slot().open()
     limit = {"transaction.timeout.ms": "1000"}

@@ -50,7 +50,7 @@ class TroubledClient(Client):
 
 
 def _replace_codes(response: Any, code: int) -> bool:
-    """Of a response without errors; returns whether it was one."""
+    """Put an error code into a response without errors; return whether it had none."""
     answers = [response, *getattr(response, "coordinators", ())]
     for topic in (*getattr(response, "responses", ()), *getattr(response, "topics", ())):
         answers += getattr(topic, "partition_responses", None) or topic.partitions

@@ -165,7 +165,7 @@ def fetcher(
 
 
 def read(fetcher: Fetcher) -> Records:
-    """All records before the ends."""
+    """Return all records before the ends."""
     records: Records = []
     deadline = time.monotonic() + PATIENCE_S
     while len(fetcher.log_ends) < len(fetcher.positions) or fetcher.is_behind():

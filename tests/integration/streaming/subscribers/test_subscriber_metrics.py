@@ -1,4 +1,4 @@
-"""What each subscriber got is counted over restarts, listed, shown, and forgotten with its last subscription."""
+"""Metrics of subscribers are counted over restarts, listed, shown, and deleted with the last subscription."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(kafka: str, topic: str, begin: int, end: int) -> None:
 
 
 def listed(sluice: CommandLine, *arguments: str) -> dict[str, dict[str, Any]]:
-    """What `subscribers` lists, by name."""
+    """Return the output of `subscribers`, by name."""
     found = map(json.loads, sluice("subscribers", *arguments, "--json").splitlines())
     return {one.get("subscription", one["subscriber"]): one for one in found}
 

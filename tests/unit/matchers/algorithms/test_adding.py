@@ -52,7 +52,7 @@ def test_the_example_lists_what_the_definition_does(table: dict[str, Any], batch
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_example_is_right_for_many(seed: int) -> None:
-    """By seed: only larger tables have many intervals in a column."""
+    """Larger tables, by seed: only these have many intervals in a column."""
     r = np.random.default_rng(seed)
     agree(random_table(r, 60, 5), random_batch(r, 20, 5))
 

@@ -70,7 +70,7 @@ def test_events_of_few_attributes_may_have_another_algorithm_than_events_of_many
 
 
 def test_events_that_come_alone_may_have_another_algorithm_than_those_in_batches() -> None:
-    """Whose calls take long, shares that among many events."""
+    """An algorithm whose calls take long shares that time among the events of a batch."""
     table, clock = uniform_table(3_000, 4, 4, 0.3), Clock()
 
     def calls(seconds: float, us: float) -> choosing.Build:
@@ -400,7 +400,7 @@ def test_each_batch_is_matched_where_its_events_belong() -> None:
 
 
 def two_near(clocks: tuple[Clock, Clock], batches: tuple[int, ...] = (64,)) -> auto.Auto:
-    """By the first choice the slower."""
+    """Return an index with two near candidates, of which the first choice is the slower."""
     table = uniform_table(1_000, 1, 1, 0.5)
     choices = tuple(Choice(batch, 1, "slow", 1, near=("fast",)) for batch in batches)
     slow, fast = Timed(table, 9.0, 0.0, 0.0, clocks[0]), Timed(table, 1.0, 0.0, 0.0, clocks[1])

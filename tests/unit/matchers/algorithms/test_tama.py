@@ -29,7 +29,7 @@ def finest(cell: int, leaves: int) -> range:
 
 
 def fewest(leaves: int) -> dict[tuple[int, int], int]:
-    """How many cells each range needs at least: the least sum over all ways to lay whole cells side by side."""
+    """Return the fewest cells for each range: the least sum over all ways to lay whole cells side by side."""
     best = {(i, i): 0 for i in range(leaves + 1)}
     cells = [finest(cell, leaves) for cell in range(1, 2 * leaves)]
     for length in range(1, leaves + 1):

@@ -1,4 +1,4 @@
-"""What the registry says of each algorithm is so."""
+"""Each algorithm is as the registry describes it."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class Round(NamedTuple):
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[int, list[Round], list[dict[str, Any]]]:
-    """How many may be in a part before it is due, rounds, and events."""
+    """Draw how many subscriptions a part may have before it is due, rounds, and events."""
     some = draw(st.lists(patterns(), min_size=1, max_size=8))
     change = st.tuples(st.dictionaries(ids, st.sampled_from(some), max_size=4), st.sets(ids, max_size=4))
     one = st.builds(

@@ -76,7 +76,7 @@ def test_joined_works_with_texts_that_begin_within_their_array() -> None:
 
 
 def slot_of(text: str) -> int:
-    """Of a table of 8, where nothing else is."""
+    """Return the slot of a string in a table of 8 that holds nothing else."""
     slots = np.full(8, -1, np.int32)
     kernels.fill(Texts.of([text]).text, Texts.of([text]).start, slots, np.empty(1, bool))
     return int(slots.argmax())

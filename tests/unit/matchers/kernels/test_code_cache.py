@@ -89,7 +89,7 @@ class Installation:
         return self.at / "temporary"
 
     def run(self, *do: str, **more: str) -> dict[str, Any]:
-        """What CHILD answers; `more` is for its environment."""
+        """Return the answer of CHILD; `more` is for its environment."""
         asked = {"code": str(self.code), "temporary": str(self.temporary), "do": do}
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.code / "home"), **more}
         command = [*UNPRIVILEGED, sys.executable, "-c", CHILD, json.dumps(asked)]
@@ -132,7 +132,7 @@ def bare(place: Path) -> Installation:
 
 @pytest.fixture(scope="module")
 def compiled(place: Path) -> Installation:
-    """With those that CHILD needs."""
+    """Compile the kernels that CHILD needs."""
     made = copied(place / "compiled")
     assert made.run("match", "crc", "mark")["compiled_kernels"]
     made.protect()

@@ -124,7 +124,7 @@ def test_false_positives_follow_the_load_up_to_the_target() -> None:
 
 
 def test_with_few_matches_the_sample_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It used to begin again and again: a ceiling lowered after a handful of false positives was raised at the next."""
+    """A ceiling lowered after a handful of false positives is not raised at the next one, so the sample ends."""
     monkeypatch.setattr(ada_rein, "SAMPLE_PAIRS", 30 * EVENTS * N)
     rng = np.random.default_rng(4)
     low = rng.random((N, K)) * 0.93

@@ -216,7 +216,7 @@ def test_lines_and_hits_of_a_chunk_can_be_counted() -> None:
 
 @pytest.fixture
 def real(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """As if numba had been started without its simulator."""
+    """Pretend that numba was started without its simulator."""
     monkeypatch.setattr(numba.config, "ENABLE_CUDASIM", 0)
     translator._warn.cache_clear()
     yield monkeypatch

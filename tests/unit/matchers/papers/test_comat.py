@@ -65,7 +65,7 @@ def table() -> SubscriptionTable:
 
 
 def mixed(n: int = 60, columns: int = 8, seed: int = 5) -> EventBatch:
-    """From events with one column to events with all."""
+    """Return events with one column up to all columns."""
     r = np.random.default_rng(seed)
     dense = r.random((n, columns))
     dense[r.random((n, columns)) > r.random((n, 1))] = np.nan

@@ -35,7 +35,7 @@ def visited(tree: HTree, events: EventBatch) -> list[list[int]]:
 
 
 def bounds(of: SubscriptionTable) -> dict[tuple[int, int], tuple[float, float]]:
-    """Of tables with one interval in a (subscription, column)."""
+    """Return the bounds of tables with one interval per (subscription, column)."""
     rows = (of.subscription.tolist(), of.column.tolist(), of.low.tolist(), of.high.tolist())
     return {(s, c): (low, high) for s, c, low, high in zip(*rows, strict=True)}
 

@@ -41,7 +41,7 @@ def made(of: ConsumerRecord, reason: str = records.UNDECODABLE_EVENT, detail: st
 
 
 def message(record: Record, offset: int = 5, partition: int = 0) -> Message:
-    """As a consumer gives it."""
+    """Return the record as a consumer gives it."""
     return Message(
         topic=record.topic,
         partition=partition,

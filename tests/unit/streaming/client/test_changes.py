@@ -21,7 +21,7 @@ def ack(id: str, reason: str = "") -> ChangeAck:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[list[ChangeAck]]:
-    """For each wait, the answers that come before its time is over."""
+    """Provide, for each wait, the answers that arrive in time."""
     waits: list[list[ChangeAck]] = []
 
     def come(cluster: Any, starts: Any, pending: Any, timeout_s: float) -> Iterator[ChangeAck]:

@@ -1,4 +1,4 @@
-"""Which documents name their start, and when they are committed."""
+"""Documents that name their start, and when they are committed."""
 
 from __future__ import annotations
 

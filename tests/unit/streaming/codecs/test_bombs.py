@@ -178,7 +178,7 @@ def test_protobuf(payload: bytes, why: str, registry: SchemaRegistry) -> None:
 
 
 def read_by(codec: str, value: bytes, headers: dict[str, bytes] | None = None, field: str = "x") -> dict[int, str]:
-    """What the worker makes of it, and that a good event beside it is read."""
+    """Return how the worker handles it, and check that it still reads a good event."""
     good = (
         {"ce_specversion": b"1.0", "ce_id": b"1", "ce_source": b"s", "ce_type": b"t"} if codec == "cloudevents" else {}
     )

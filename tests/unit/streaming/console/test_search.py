@@ -26,7 +26,7 @@ def document(id: str, subscriber: str, **more: Any) -> tuple[bytes, bytes]:
 
 
 def snapshot_of(*batches: Sequence[tuple[bytes, bytes | None]]) -> Snapshot:
-    """One part per batch, so long as each is shorter than the one before."""
+    """Build a snapshot with a part per batch, as long as each is shorter than the one before."""
     snapshot = Snapshot(algorithm="scan", most=1)
     for batch in batches:
         withdrawn = [key.decode() for key, value in batch if value is None]

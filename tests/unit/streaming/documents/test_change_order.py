@@ -25,7 +25,7 @@ def status(id: str, state: str, partition: int, offset: int, read_up_to: dict[st
 
 
 def last(words: list[tuple[int, int, int]], *statuses: Record) -> list[tuple[int, int]]:
-    """Of the words (partition, offset, timestamp) on one id, those that count."""
+    """Return those of the words (partition, offset, timestamp) on an id that count."""
     found: LastWords[None] = LastWords(Decisions(TOPIC, statuses=statuses))
     for word in words:
         found.take(b"s", *word, None)

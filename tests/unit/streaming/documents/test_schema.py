@@ -70,7 +70,7 @@ def refusal(document: Any) -> str | None:
 
 
 def agrees(document: Any) -> None:
-    """Both take it, both refuse it, or only the job can know."""
+    """Check that both accept it, both reject it, or only the job can decide."""
     reason = refusal(document)
     if reason is None:
         VALIDATOR.validate(document)

@@ -1,4 +1,4 @@
-"""What a job does about its index while the kernels for it are not compiled yet."""
+"""The work of a job on its index while the kernels for it are being compiled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.doubles.stage import Value
 
 @pytest.fixture
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was done, in order."""
+    """Record what was done, in order."""
     done: list[str] = []
     monkeypatch.setattr(kernels, "needed", lambda names: [names])
 

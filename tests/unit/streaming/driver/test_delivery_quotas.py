@@ -46,7 +46,7 @@ def limited(most: int, drop: bool = False, tasks: int = 1) -> Pipeline:
 
 
 def deliveries(p: Pipeline, *times_ms: int, partition: int = 0) -> list[str]:
-    """What became of the deliveries to alice of events of these times in one batch."""
+    """Return what became of the deliveries to alice of events of these times in a batch."""
     begin = p.state.positions.get((EVENTS, partition), 0)
     rows = [event(begin + i, {"x": 1}, time, partition) for i, time in enumerate(times_ms)]
     found = {place(record): record for record in step(p, *rows, most=4)}
@@ -54,7 +54,7 @@ def deliveries(p: Pipeline, *times_ms: int, partition: int = 0) -> list[str]:
 
 
 def place(record: Record) -> tuple[int, int]:
-    """Of its event: partition and offset."""
+    """Return the partition and offset of its event."""
     headers = headers_of(record)
     if record.topic == "dead":
         return int(headers["sluice_origin_partition"]), int(headers["sluice_origin_offset"])

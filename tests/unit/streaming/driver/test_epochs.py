@@ -103,7 +103,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 
 def poison(patch: pytest.MonkeyPatch, *values: bytes) -> None:
-    """These events kill whoever matches them."""
+    """Let these events kill the process that matches them."""
     match = EventMatching.__call__
 
     def deadly(self: EventMatching, rows: pa.RecordBatch) -> Matches:

@@ -11,7 +11,7 @@ CORES = 100
 
 
 def epoch(events: int, *, behind: int = 0, partitions: int = 1) -> Report:
-    """One of a second."""
+    """Return the report of an epoch of a second."""
     return Report(0, 0.0, start=10.0, ended=11.0, events=events, behind=behind, partitions=partitions)
 
 

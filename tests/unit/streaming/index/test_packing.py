@@ -124,7 +124,7 @@ def test_threads_that_pack_one_part_write_the_same(tmp_path: Path) -> None:
 
 
 def test_every_flipped_byte_of_a_file_is_noticed(tmp_path: Path) -> None:
-    """All but the zeros that fill up an array, which say nothing."""
+    """Every byte counts but the zeros that fill up an array."""
     path = tmp_path / "thing"
     thing = {"a": np.arange(5), "none": np.empty(0, np.int32), "text": "so"}
     packing.write(path, thing)

@@ -13,7 +13,7 @@ from streaming.kafka.clients import Cluster
 
 
 class Message:
-    """Its length is its value's, as of librdkafka's messages: a record without one is false."""
+    """A message as long as its value, like librdkafka's messages: one without a value is false."""
 
     def __init__(self, offset: int, end: bool = False) -> None:
         self._offset, self._end = offset, end

@@ -19,7 +19,7 @@ A, B = ("events", 0), ("events", 1)
 
 
 class FirstOffsets:
-    """One whose partitions begin at `firsts`, or that answers with `error`; `now` is the time."""
+    """A broker whose partitions begin at `firsts`, or that answers with `error`; `now` is the time."""
 
     def __init__(self) -> None:
         self.firsts = {A: 0, B: 0}
@@ -62,7 +62,7 @@ def test_a_count_of_deleted_events_never_ends_a_job(broker: FirstOffsets, error:
 
 
 def test_what_the_broker_did_not_answer_is_counted_once_it_does(broker: FirstOffsets, deleted: DeletedEvents) -> None:
-    """Of gaps that were seen meanwhile too."""
+    """Gaps that were seen in the meantime are counted too."""
     broker.error = BrokerUnreachable("no answer")
     broker.firsts = {A: 5, B: 7}
     deleted.read({A: 5}, {A: 9})  # the first five were deleted

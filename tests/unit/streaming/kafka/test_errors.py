@@ -1,4 +1,4 @@
-"""What an error of Kafka means for the job: whether another try may succeed."""
+"""Kafka's errors mean for the job whether a retry may succeed."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def asked(expression: str) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
 
 
 def wrong(expression: str) -> list[str]:
-    """What the job does not tell, of all that an expression asks for."""
+    """Return the metrics of an expression that the job does not have."""
     message, labels = [], set(SCRAPED)
     for metric, matchers in asked(expression):
         known = EXPOSED.get(metric)
@@ -144,7 +144,7 @@ def test_what_the_panels_choose_from_is_told() -> None:
 
 
 def test_the_dashboard_shows_all_that_the_job_itself_counts() -> None:
-    """What is left out is named here, with the reason."""
+    """Metrics that the dashboard leaves out are named here, with the reason."""
     left_out = {
         "sluice_batches_total",  # the histogram of their durations has it
         "sluice_start_duration_seconds",  # of the last start, in the log

@@ -93,7 +93,7 @@ class Asked:
 
 
 def report(start: float, latencies_ms: tuple[float, ...] = (), committed: float = 0.0, **more: Any) -> Report:
-    """Of a batch with an event for each latency, which has two deliveries."""
+    """Return the report of a batch with an event for each latency, each with two deliveries."""
     committed = committed or start
     n = len(latencies_ms)
     own = Report(1, 0.0, start=start)
@@ -150,13 +150,13 @@ def families(view: JobView) -> dict[str, Metric]:
 
 
 def values(view: JobView, name: str) -> dict[tuple[str, ...], float]:
-    """By the values of the labels, in the order of their names."""
+    """Return the values by the labels, in the order of their names."""
     samples = (sample for family in families(view).values() for sample in family.samples)
     return {tuple(sample.labels.values()): sample.value for sample in samples if sample.name == name}
 
 
 def busy() -> JobView:
-    """Of a job that has done some of everything."""
+    """Return the view of a job that has done some of everything."""
     clock = Clock()
     made = running(clock, Asked({("events", 0): 7, ("subs", 0): 0}))
     more = {"dead_letters": {"oversize": 3}, "aborted": 1, "errors": PUBLISHED.errors, "executor": "0"}

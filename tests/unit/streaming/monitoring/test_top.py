@@ -40,7 +40,7 @@ NASTY = f"[bold]\x1b[2J\r\n\t\N{RIGHT-TO-LEFT OVERRIDE}{HOSTILE}"
 
 
 def text(view: JobView, columns: int = 200) -> str:
-    """As lines, as a terminal gets them."""
+    """Return the view as lines, as a terminal gets them."""
     console = Console(width=columns, color_system=None, file=io.StringIO())
     with console.capture() as captured:
         console.print(top.render(json.loads(status.as_json(status.document(view)))))
@@ -53,7 +53,7 @@ def rows(view: JobView) -> list[list[str]]:
 
 
 def new() -> JobView:
-    """Of a job that has only just started."""
+    """Return the view of a job that has just started."""
     return Monitor(replace(ABOUT, past=None), TOPICS, Asked()).view()
 
 
@@ -276,7 +276,7 @@ def test_where_no_job_runs_the_exit_code_says_try_again(tmp_path: Path, url: str
 
 
 def ends(process: subprocess.Popen[bytes]) -> None:
-    """By Ctrl-C, without an error."""
+    """End it by Ctrl-C, without an error."""
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=PATIENCE_S)  # reads both: a full pipe would hold up the process
     assert (process.returncode, errors) == (0, b"")

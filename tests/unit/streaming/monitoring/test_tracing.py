@@ -81,7 +81,7 @@ PUBLISHED = Published(
 
 
 def report(number: int = 1) -> Report:
-    """Of a batch in two pieces: workers were lost once; a task published, and after it the driver."""
+    """Return the report of a batch in two pieces: workers were lost once; a task published, and after it the driver."""
     own = Report(number, 0.0, start=NOON)
     own.stages += [
         Stage("measure", NOON + 0.1, NOON + 0.2),
@@ -125,7 +125,7 @@ def until(condition: Callable[[], Any]) -> None:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    """What was logged for everybody."""
+    """Return what was logged at level INFO and above."""
     return [(r.levelname, r.getMessage()) for r in caplog.records if r.levelno >= logging.INFO]
 
 

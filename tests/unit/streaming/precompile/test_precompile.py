@@ -108,7 +108,8 @@ def test_options_go_to_their_algorithm_alone(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_algorithm_that_chooses_has_to_choose() -> None:
-    """With fewer subscriptions it would take one without asking, and the kernels of the others would be missing."""
+    """An algorithm that chooses takes one at once for fewer subscriptions, and the kernels of the others would be
+    missing."""
     assert len(dry_run.indexed("scan", {}).snapshot) < 100 < 2_000 < dry_run.MANY_SUBSCRIPTIONS
 
 

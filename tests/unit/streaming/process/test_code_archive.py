@@ -13,7 +13,7 @@ from streaming.process import code_archive
 
 
 def python(directory: Path, program: str, **environment: str) -> str:
-    """What an interpreter that starts in this directory prints."""
+    """Return the output of an interpreter that starts in this directory."""
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -92,7 +92,7 @@ def test_nothing_of_the_last_one_is_left_when_the_next_one_starts(tmp_path: Path
 
 
 class Pauses(threading.Event):
-    """Those of a supervisor, which do not last."""
+    """Pauses of a supervisor, which end at once."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Who owns a query, whoever was replaced, and topics that are deleted while the job runs; without a broker."""
+"""Owners of a query, replaced processes, and topics deleted while the job runs; without a broker."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_an_older_owner_committed_for_a_topic_that_was_left_out_since_repla
 
 
 def test_a_first_start_that_did_not_end_counts_for_none_of_its_topics(broker: Brokers) -> None:
-    """It had one more topic than the next, which ended. The third has that topic again."""
+    """The first start has one more topic than the second, which ends. The third has that topic again."""
     owner("a", claims=False).publish([], dict.fromkeys(PLACES, 5), starting=True)
     kept = PLACES[1:]
     second = owner("b", claims=False)

@@ -246,7 +246,7 @@ def test_a_corrupted_batch_is_named_after_the_good_ones(what: str, codec: str) -
 @pytest.mark.parametrize("codec", [codec for codec in CODECS if codec not in ("none", "snappy")])
 @pytest.mark.parametrize("n_large", [0, 1])
 def test_a_large_batch_is_decompressed_in_pieces(codec: str, n_large: int) -> None:
-    """In each all records that are whole; the others come with the next one."""
+    """Each piece has its whole records; the cut one comes with the next piece."""
     some = records(*range(1, 40), value=b"v" * 30)
     some[20:20] = [r._replace(offset=20) for r in records(20, value=b"w" * 1500)][:n_large]
     some = [record._replace(offset=i) for i, record in enumerate(some)]

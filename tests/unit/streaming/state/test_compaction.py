@@ -47,7 +47,7 @@ def threads() -> Iterator[Executor]:
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every version is saved, as far as none is just being saved."""
+    """Save every version, unless one is being saved."""
     monkeypatch.setattr(compaction, "SAVE_EVERY_S", 0.0)
 
 
@@ -429,7 +429,7 @@ def test_a_process_that_is_killed_again_and_again_ends_the_job_for_now(tmp_path:
 
 
 def test_one_part_more_than_fits_a_batch_is_joined_elsewhere(tmp_path: Path, threads: Executor) -> None:
-    """What an update may move is bounded, however much is due."""
+    """The work of an update is bounded, however many compactions are due."""
     state = started(Store(tmp_path), threads, Snapshot(most=4))
     seen: set[Part] = set()
     for n in MANY:

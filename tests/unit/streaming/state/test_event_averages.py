@@ -1,4 +1,4 @@
-"""What the last events were like: averages, of events and not of batches, that follow what comes."""
+"""Averages of recent events, not of batches, that follow new events."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_work_comes_to_its_end_though_an_idle_process_was_killed(tmp_path: Path)
 
 
 def test_work_that_is_killed_again_and_again_fails(tmp_path: Path) -> None:
-    """It may be what kills the process, as when it needs more memory than there is."""
+    """The work may be what kills the process, as when it needs more memory than the machine has."""
     with processes(1) as executor, pytest.raises(BrokenExecutor):
         executor.submit(killed, tmp_path / "marker").result(PATIENCE_S)
     assert len((tmp_path / "marker").read_text().split()) == pool.EXECUTOR_TRIES

@@ -22,7 +22,7 @@ class Killed(BaseException):
 
 
 class Raised(Py4JJavaError):  # type: ignore[misc]  # py4j has no types
-    """By Spark's JVM."""
+    """An error that Spark's JVM raised."""
 
     def __init__(self, exception: str) -> None:
         self.java_exception = SimpleNamespace(toString=lambda: exception)

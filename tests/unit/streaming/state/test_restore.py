@@ -47,7 +47,7 @@ class SavedJob:
         return {id: subscriber for id, (subscriber, _) in self.job.subscriptions().items()}
 
     def save(self) -> None:
-        """And stop."""
+        """Save and stop."""
         assert self.job is not None
         self.job.later.shutdown()
         self.job.state.close()

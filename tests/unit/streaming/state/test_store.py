@@ -35,7 +35,7 @@ def grown(snapshot: Snapshot, *xs: int, remove: tuple[str, ...] = (), version: i
 
 
 def saved(store: Store, snapshot: Snapshot, files: dict[Part, Path], **other: Any) -> Manifest:
-    """As the compactor saves: parts, then a manifest that names them."""
+    """Save as the compactor does: parts, then a manifest that names them."""
     for part in snapshot.parts:
         if part not in files:
             files[part] = store.new_path()

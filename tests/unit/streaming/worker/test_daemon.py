@@ -27,7 +27,7 @@ def sockets() -> Iterator[str]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Spark forks no workers there")
 def test_a_worker_whose_connection_spark_closes_ends_without_a_trace(sockets: str) -> None:
-    """As Spark does to workers that were idle for a minute."""
+    """Spark closes the connection of a worker that was idle for a minute."""
     environment = {
         "PYTHON_UNIX_DOMAIN_ENABLED": "true",
         "PYTHON_WORKER_FACTORY_SOCK_DIR": sockets,

@@ -90,7 +90,8 @@ def test_rows_that_were_committed_before_are_dropped() -> None:
 
 @pytest.mark.parametrize("shards", [1, 2])
 def test_the_driver_learns_what_events_are_like(shards: int) -> None:
-    """How many values they have where the longest part looks, and how many of them are matched at once."""
+    """The driver counts the values of events in the columns of the longest part, and the events that are matched at
+    once."""
     p = pipeline(ListSink())
     p.state.snapshot = replace(p.state.snapshot, shards=shards, most=2)
     both = {"subscriber": "alice", "pattern": {"x": [{"numeric": [">", 0]}], "y": ["a", "b"]}}
@@ -320,7 +321,7 @@ def test_what_cannot_be_delivered_is_a_dead_letter(absent: set[str], reason: str
 def test_an_aborted_transaction_of_the_driver_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For half a minute: topics that were deleted can look alive for a while."""
+    """It is tried for half a minute: topics that were deleted can look alive for a while."""
     clock = broker_logs.Broker()  # it goes on when somebody waits
     monkeypatch.setattr("streaming.driver.attempts.time", clock)
     p = pipeline(ListSink(aborts=2))

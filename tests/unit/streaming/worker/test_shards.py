@@ -36,7 +36,7 @@ def matches(pairs: list[list[tuple[str, str]]], dead: dict[int, tuple[str, str]]
 
 
 def content(batches: Any) -> Whole:
-    """Of each record: its value, why it is dead, its attributes and how many came with it, and its matches."""
+    """Return of each record its value, why it is dead, its attributes with their number, and its matches."""
     found: Whole = {}
     for rows, matched in batches:
         assert rows.schema == INPUT

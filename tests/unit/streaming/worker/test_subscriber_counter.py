@@ -1,4 +1,4 @@
-"""What a task reports of subscribers and subscriptions is what its deliveries and dead letters say."""
+"""A task's counts of subscribers and subscriptions equal its deliveries and dead letters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task publishes, what becomes dead letters, and what it tells the driver, without a broker."""
+"""A task publishes deliveries and dead letters, and reports to the driver; without a broker."""
 
 from __future__ import annotations
 

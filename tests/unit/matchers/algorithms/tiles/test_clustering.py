@@ -25,13 +25,13 @@ def ranges_of(table: SubscriptionTable) -> Ranges:
 
 
 def tiled(table: SubscriptionTable, tile: int, threads: int = 1) -> Tiling:
-    """With a bound for broad subscriptions that suits small tables."""
+    """Build tiles with a bound for broad subscriptions that suits small tables."""
     with patch.object(clustering, "BROAD", 0.05):
         return tiling(ranges_of(table), np.arange(table.n_subscriptions, dtype=np.int32), tile, threads)
 
 
 def turned(table: SubscriptionTable, new: np.ndarray) -> SubscriptionTable:
-    """The same subscriptions under other ids."""
+    """Return the same subscriptions under other ids."""
     return SubscriptionTable.from_intervals(
         new[table.subscription],
         table.column,

@@ -78,7 +78,7 @@ def test_tiles_are_left_where_events_match_much_and_batches_are_long() -> None:
 
 
 def together(n: int, d: int) -> SubscriptionTable:
-    """All predicates of a subscription lie at one place, so an event in the diagonal hits all or none of them."""
+    """Put all predicates of a subscription at one place, so an event on the diagonal hits all or none of them."""
     low = np.repeat(0.7 * np.random.default_rng(1).random(n), d)
     return SubscriptionTable(np.repeat(np.arange(n), d), np.tile(np.arange(d), n), low, low + 0.3, n, d)
 

@@ -37,7 +37,7 @@ BOUNDS: dict[str, tuple[list[float], list[float]]] = {
 
 
 def of_column(low: list[float], high: list[float]) -> Quantiles:
-    """In the second column of three, so that columns without edges lie on both sides."""
+    """Return the quantiles of the second column of three, so that columns without edges lie on both sides."""
     n = len(low)
     return Quantiles.of(
         SubscriptionTable(

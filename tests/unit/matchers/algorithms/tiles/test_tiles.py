@@ -49,7 +49,7 @@ def single_valued(table: SubscriptionTable, n: int, seed: int = 1) -> EventBatch
 
 
 def several_valued(table: SubscriptionTable, n: int, seed: int = 1) -> EventBatch:
-    """Every event is two of the others at once."""
+    """Return events each of which joins two others."""
     one = single_valued(table, 2 * n, seed)
     event = np.repeat(np.arange(2 * n), np.diff(one.offsets)) // 2
     return EventBatch.from_values(event, one.column, one.value, n_events=n, n_columns=table.n_columns)
@@ -124,7 +124,7 @@ def ranges_of(matcher: Tiles, u: int) -> dict[int, list[tuple[int, int]]]:
 
 
 def place(matcher: Tiles, t: int, r: int, cell: int) -> int:
-    """Which of the rows of r a cell has."""
+    """Return the row of r that a cell has."""
     a = matcher.arrays
     if r < a.local[t]:
         return (cell - int(a.row_low[r])) >> int(a.row_shift[r])
@@ -298,7 +298,7 @@ def test_a_bit_of_an_inner_row_says_that_not_all_values_of_the_cell_hit() -> Non
 
 
 def brute_force(matcher: Tiles, events: EventBatch) -> dict[str, float]:
-    """What `profile` counts, for events of one value in a column."""
+    """Count what `profile` counts, for events with one value per column."""
     a = matcher.arrays
     n, d = len(events), len(a.begin)
     cells = np.zeros((n, d), int)
@@ -456,7 +456,7 @@ def test_results_that_overflow_their_room_are_complete(n: int, room: int, monkey
 
 @pytest.mark.parametrize("n", [1, 64])
 def test_more_matches_than_expected_find_room(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All events lie where half of the subscriptions do, which are the same, and few of those that it could see."""
+    """All events lie where half of the subscriptions lie, which are the same, and few of those that it could sample."""
     given: list[int] = []
 
     def watched(matches: int, runs: int, sets: int) -> Any:

@@ -202,7 +202,8 @@ def test_a_coordinator_is_looked_up_at_another_broker_while_the_first_is_down(pa
 
 
 def test_a_broker_that_does_not_tell_its_features_is_asked_again(patch: pytest.MonkeyPatch) -> None:
-    """Of version 1, which a new cluster does not speak, it would be for as long as the process lives."""
+    """A client that took the broker for version 1, which a new cluster does not speak, would stay at it for its
+    life."""
     history = AnswerHistory(patch, 2)
     answered: Counter[str] = Counter()
 

@@ -15,7 +15,7 @@ PARTITIONS = 4  # of a topic in that double
 
 @pytest.fixture(scope="module")
 def placed() -> dict[str, int]:
-    """Where a producer puts each key."""
+    """Return the partition to which a producer sends each key."""
     placed: dict[str, int] = {}
 
     def delivered(error: KafkaError | None, message: Message) -> None:

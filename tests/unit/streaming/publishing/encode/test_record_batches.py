@@ -72,7 +72,7 @@ def test_nothing_is_no_batch(way: str) -> None:
 
 
 def codec(batches: RecordBatches) -> int:
-    """Of the first batch."""
+    """Return the codec of the first batch."""
     return int(batches.data[22] & 7)
 
 
