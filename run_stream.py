@@ -2,78 +2,117 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from commands.shared.lazy import CommandLine, command_of
 from streaming.process import code_archive
+from streaming.version import VERSION
 
-COMMANDS = {  # by module, which is imported on demand; each with the first line of its help
-    "commands.job": {
-        "run": "Run the job: match events as they arrive and deliver them exactly once. Ctrl-C or SIGTERM stops it.",
+# By heading of the help and by name: the module, imported on demand, and the first line of the command's help.
+COMMANDS = {
+    "Run": {
+        "run": (
+            "commands.job",
+            "Run the job: match events as they arrive and deliver each exactly once. Ctrl-C or SIGTERM stops it.",
+        ),
+        "broker": ("commands.broker", "Run an embedded Kafka, for trying Sluice and for tests. Ctrl-C stops it."),
+        "demo": (
+            "commands.demo.command",
+            "Start a Kafka and a job, send real stock events, and check that each is delivered exactly once.",
+        ),
+        "warm": (
+            "commands.warm",
+            "Compile the kernels of a job on all cores, so that its first start is faster. Skips compiled kernels.",
+        ),
     },
-    "commands.demo.command": {
-        "demo": "Send real stock events through a real Kafka and the real job, and check that each is "
-        "delivered exactly once.",
+    "Publish and subscribe": {
+        "produce": (
+            "commands.writing",
+            "Write events, one JSON object per line, to the events topic. It does not validate them: an event that the "
+            "job cannot read becomes a dead letter.",
+        ),
+        "subscribe": (
+            "commands.writing",
+            "Add or replace subscriptions: one by --id, --subscriber and --pattern, or many as JSON lines.",
+        ),
+        "unsubscribe": ("commands.writing", "Delete subscriptions by id."),
+        "pause": (
+            "commands.writing",
+            "Pause subscriptions: they stay registered, and match no events until they are resumed.",
+        ),
+        "resume": ("commands.writing", "Resume paused subscriptions."),
+        "consume": (
+            "commands.deliveries",
+            "Print a subscriber's deliveries from the first on, one event per line, for programs and pipes. To watch "
+            "new deliveries, take `tap`.",
+        ),
+        "tap": (
+            "commands.deliveries",
+            "Watch new deliveries as they arrive, with time, delay, version and subscriptions. To read stored "
+            "deliveries, take `consume`.",
+        ),
     },
-    "commands.warm": {
-        "warm": "Compile the kernels that a job needs, on all cores, so that its index is there at once. Repeats "
-        "nothing.",
+    "Inspect": {
+        "top": (
+            "commands.top",
+            "Watch a running job: throughput, latency by stage, lag, state, dead letters, restarts. q or Ctrl-C ends "
+            "it.",
+        ),
+        "subscriptions": ("commands.subscriptions", "List, show, export and apply subscriptions."),
+        "subscribers": (
+            "commands.subscribers.command",
+            "List the metrics of each subscriber: deliveries, bytes, matches, dead letters, the last event.",
+        ),
+        "backtest": (
+            "commands.past_events",
+            "Try a pattern on past events, by default on those of the last hour, before you subscribe.",
+        ),
+        "config": ("commands.settings", "Show the settings."),
     },
-    "commands.broker": {
-        "broker": "Run an embedded Kafka until Ctrl-C.",
+    "Operate": {
+        "doctor": (
+            "commands.doctor",
+            "Check whether the job can start here: the machine, the broker, topics and permissions. Changes nothing.",
+        ),
+        "topics": ("commands.topics", "Create and list topics."),
+        "dlq": ("commands.dead_letters", "List, show and redrive dead letters."),
+        "replay": (
+            "commands.past_events",
+            "Match past events against one subscription and deliver each match once, while the job runs.",
+        ),
+        "catch-up": (
+            "commands.past_events",
+            "Deliver the past events of subscriptions that have a start, up to where live deliveries begin.",
+        ),
     },
-    "commands.doctor": {
-        "doctor": "Check whether the job can start here: the machine, the broker, topics and rights. Changes nothing.",
-    },
-    "commands.writing": {
-        "produce": "Write events, one JSON object per line, to the events topic.",
-        "subscribe": "Add or replace subscriptions: one by --id, --subscriber and --pattern, or many as JSON lines.",
-        "unsubscribe": "Withdraw subscriptions by id.",
-        "pause": "Pause subscriptions: they stay registered and match nothing until they are resumed.",
-        "resume": "Resume paused subscriptions.",
-    },
-    "commands.deliveries": {
-        "consume": "Print a subscriber's deliveries from the first on, one event per line.",
-        "tap": "Watch deliveries as they arrive: time, delay, version, subscriptions and the event.",
-    },
-    "commands.top": {
-        "top": "Watch a running job: throughput, latency by stage, lag, state, dead letters, restarts. q or Ctrl-C "
-        "ends it.",
-    },
-    "commands.past_events": {
-        "replay": "Match past events against one subscription as it is now and deliver each once, while the job runs.",
-        "catch-up": "Deliver the past events of subscriptions that have a start, up to where live deliveries begin.",
-        "backtest": "Try a pattern on past events, by default those of the last hour, before you subscribe.",
-    },
-    "commands.schema": {
-        "schema": "Print the JSON Schema of a subscription, for editors and checks; config/subscription.schema.json is "
-        "a copy.",
-    },
-    "commands.offline": {
-        "validate": "List the subscriptions that the job would refuse, and why. Exit code 1 if there are any.",
-        "match": "List the subscribers that get each event, with the subscriptions that match it.",
-        "explain": "Explain why an event satisfies a subscription, or why not. Exit code 1 if it satisfies none.",
-        "test": "Check that events satisfy the subscriptions that they should: cases in YAML, as in "
-        "examples/cases.yaml.",
-    },
-    "commands.translate": {
-        "translate": "Print the conditions of another system as subscriptions, one per line.",
-    },
-    "commands.topics": {"topics": "Create and list topics."},
-    "commands.subscriptions": {"subscriptions": "List, show, export and apply subscriptions."},
-    "commands.subscribers.command": {
-        "subscribers": "List what each subscriber got: deliveries, bytes, matches, dead letters, the last event.",
-    },
-    "commands.dead_letters": {"dlq": "List, show and redrive dead letters."},
-    "commands.settings": {"config": "Show the settings."},
-    "bench.command": {
-        "bench": "Benchmark algorithms or the whole system; every answer is checked.",
+    "Offline": {
+        "validate": (
+            "commands.offline",
+            "List the subscriptions that the job would reject, and why. Exit code 1 if there are any.",
+        ),
+        "match": ("commands.offline", "List the subscribers that get each event, with the subscriptions that match."),
+        "explain": (
+            "commands.offline",
+            "Explain why an event satisfies a subscription, or why not. Exit code 1 if it satisfies none.",
+        ),
+        "test": (
+            "commands.offline",
+            "Check that events satisfy the subscriptions that they should: cases in YAML, as in examples/cases.yaml.",
+        ),
+        "translate": (
+            "commands.translate",
+            "Translate rules of Amazon EventBridge, CESQL or SQL into subscriptions, one per line.",
+        ),
+        "schema": (
+            "commands.schema",
+            "Print the JSON Schema of a subscription, for editors and checks; config/subscription.schema.json is a "
+            "copy.",
+        ),
+        "bench": ("bench.command", "Benchmark algorithms or the whole system; every answer is checked."),
     },
 }
-HEADINGS = {
-    "commands.offline": "Without a broker",
-    "commands.translate": "Without a broker",
-}  # headings above commands in the help; without one they are under "Commands"
 
 app = typer.Typer(
     cls=CommandLine,
@@ -82,10 +121,25 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Content-based publish/subscribe on Kafka and Spark.",
 )
-for module, listed in COMMANDS.items():
-    for name, line in listed.items():
-        add = app.command(name, help=line, rich_help_panel=HEADINGS.get(module), cls=command_of(module))
+for heading, listed in COMMANDS.items():
+    for name, (module, line) in listed.items():
+        add = app.command(name, help=line, rich_help_panel=heading, cls=command_of(module))
         add(lambda: None)  # Typer needs a function here; the real one is in the module
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sluice {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _flags(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """The flags of the command line itself."""
 
 
 def main() -> None:

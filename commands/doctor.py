@@ -1,4 +1,4 @@
-"""The command `doctor`: check whether the job can start here."""
+"""Run the command `doctor`: check whether the job can start here."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ app = typer.Typer()
 @app.command()
 @with_settings
 def doctor(*, as_json: Json = False, settings: Settings) -> None:
-    """On a cluster it also checks the Python of one executor. Each check is ok, a warning, a failure, or skipped
-    because it could not be asked. Exit code 1 if one is a failure.
+    """On a cluster it also checks the Python of one executor. Each check is ok, a warning, a failure, or skipped if it
+    cannot be made. Exit code 1 if one is a failure.
     """
     from streaming.checks import cluster  # not for a help text: it loads numpy
     from streaming.checks.cluster_info import ClusterInfo
@@ -42,7 +42,7 @@ def doctor(*, as_json: Json = False, settings: Settings) -> None:
             info = last.enter_context(closing(ClusterInfo(Cluster.of(settings))))
             cluster_says = cluster.findings(settings, info, int(time.time() * 1000))
         except JobError as error:
-            cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "correct kafka.client")])
+            cluster_says = iter([checks.Finding("broker", checks.FAILURE, str(error), "Correct kafka.client.")])
         for finding in chain(machine.findings(settings, HOME), cluster_says, _executors(settings)):
             counts[finding.state] += 1
             if as_json:
@@ -52,14 +52,14 @@ def doctor(*, as_json: Json = False, settings: Settings) -> None:
                     Text(f"{finding.state:8}", styles[finding.state]),
                     Text(f"{plain(finding.what)}: {plain(finding.text)}"),
                 )
-                if finding.mend:
-                    out.print(Text(f"{'':9}{plain(finding.mend)}"))
+                if finding.remedy:
+                    out.print(Text(f"{'':9}{plain(finding.remedy)}"))
     note(", ".join(f"{counts[state]} {state}" for state in styles if counts[state]))
     raise typer.Exit(1 if counts[checks.FAILURE] else 0)
 
 
 def _executors(settings: Settings) -> Iterator[checks.Finding]:
-    """Ask an executor of a cluster, as an application that ends at once."""
+    """Check an executor of a cluster, in an application that ends at once."""
     submitted = SUBMITTED in os.environ
     if not submitted and settings.spark.master.partition("[")[0] == "local":
         return

@@ -1,4 +1,4 @@
-"""The command `run`: the job as a process."""
+"""Run the command `run`: the job as a process."""
 
 from __future__ import annotations
 
@@ -33,13 +33,16 @@ def run(
     settings: Settings,
     supervised: Annotated[
         bool,
-        typer.Option("--supervise", help="Restart the job if it is killed or ends for a temporary reason."),
+        typer.Option("--supervise", help="Restart the job if it is killed or fails temporarily."),
     ] = False,
     lineage: Annotated[str, typer.Option(hidden=True)] = "",  # shared by all processes that one supervisor starts
     restarts: Annotated[int | None, typer.Option(hidden=True)] = None,  # by that supervisor
     last_exit_code: Annotated[int | None, typer.Option(hidden=True)] = None,
     progress: Annotated[int | None, typer.Option(hidden=True)] = None,  # a file descriptor
 ) -> None:
+    """Exit code 0 after a stop, 75 after a temporary failure (a restart may help), 1 or 2 after one that needs a
+    correction. Under spark-submit the job uses the session of spark-submit.
+    """
     began = time.monotonic()
     query = settings.query.name
     logs.configure(settings.log.format, settings.log.level, query)
@@ -49,8 +52,8 @@ def run(
     submitted = SUBMITTED in os.environ
     if supervised and submitted:
         raise JobError(
-            "--supervise: under spark-submit the cluster starts the job again (spark.yarn.maxAppAttempts, a Kubernetes "
-            "job); exit code 75 says that another try may succeed"
+            "--supervise cannot be used under spark-submit: the cluster restarts the job (spark.yarn.maxAppAttempts, a "
+            "Kubernetes job). Exit code 75 means that a restart may help"
         )
     if supervised:
         same = [*(word for word in sys.argv if word != "--supervise"), "--lineage", uuid.uuid4().hex]

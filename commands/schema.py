@@ -1,4 +1,4 @@
-"""The command `schema`: the JSON Schema of a subscription."""
+"""Run the command `schema`: print the JSON Schema of a subscription."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `top`: watch a running job."""
+"""Run the command `top`: watch a running job."""
 
 from __future__ import annotations
 
@@ -37,19 +37,25 @@ app = typer.Typer()
 def top(
     url: Annotated[
         str | None,
-        typer.Option(help="Address of the job; without it, the address in the checkpoint.", show_default=False),
+        typer.Option(
+            metavar="URL",
+            help="Address of the job, such as http://127.0.0.1:8080. Default: the address in the checkpoint.",
+            show_default=False,
+        ),
     ] = None,
     every: Annotated[float, typer.Option(help="Seconds between refreshes.", min=0.1)] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print once and exit; implied without a terminal.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per refresh on standard output.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per refresh on standard output.")
+    ] = False,
     *,
     settings: Settings,
 ) -> None:
-    """Reads /status.json at --url, or at the address in the checkpoint's file `monitoring`. Exit code 75 if no job
-    answers at first; a restarted job is found again.
+    """Reads /status.json at --url, or at the address in the checkpoint's file `monitoring`. Finds a restarted job again.
+    Exit code 75 if no job answers at first.
     """
     if url is not None and not url.startswith(("http://", "https://")):
-        raise typer.BadParameter("--url takes http://host:port, as in the log line `running`")
+        raise typer.BadParameter("--url must be http://HOST:PORT, as the log shows it when the job runs")
     stop = stop_on_signals()
     documents = poll(lambda: url or checkpoint.announcement(settings.query.checkpoint), every, stop)
     first = next(documents)
@@ -66,7 +72,7 @@ def top(
         with _keys(stop), Live(render(first), console=Console(), auto_refresh=False, screen=True) as live:
             for last in documents:
                 live.update(render(last), refresh=True)
-        out.print(render(last), soft_wrap=False)  # the screen is restored; keep the last figures below it
+        out.print(render(last), soft_wrap=False)  # the screen is restored; leave the last state below it
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The command `topics`: create and list topics."""
+"""Run the command `topics`: create and list topics."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def create(
     *,
     settings: Settings,
     partitions: Annotated[
-        int, typer.Option(help="Partitions of the topics of events and of subscriptions.", min=1)
+        int, typer.Option(help="Partitions of the events topic and of the subscriptions topic.", min=1)
     ] = 2,
     replication_factor: Annotated[int, typer.Option(help="Replicas of each topic.", min=1)] = 1,
     as_json: Json = False,
 ) -> None:
-    """Create the topics that the job needs; existing ones stay unchanged."""
+    """Create the topics that the job needs. Existing topics stay unchanged. Exit code 1 if one cannot be created."""
     cluster = Cluster.of(settings).topics()
     there = cluster.partitions()
     wanted = layout.topics(settings, partitions, replication_factor)
     failed = cluster.create(t for t in wanted if t.name not in there)
     for topic in wanted:
-        state = failed.get(topic.name) or ("is there already" if topic.name in there else "created")
+        state = failed.get(topic.name) or ("exists" if topic.name in there else "created")
         print(orjson.dumps({"topic": topic.name, "state": state}).decode() if as_json else f"{topic.name}\t{state}")
     raise typer.Exit(1 if failed else 0)
 

@@ -1,4 +1,4 @@
-"""The command `translate`: conditions of other systems as subscriptions."""
+"""Run the command `translate`: turn conditions of other systems into subscriptions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def translate(
     language: Annotated[
         str,
         typer.Argument(
-            help="eventbridge: rules of Amazon EventBridge; cesql: expressions on CloudEvents; sql: conditions.",
+            help="eventbridge (rules of Amazon EventBridge), cesql (expressions on CloudEvents) or sql (conditions).",
             show_default=False,
         ),
     ],
@@ -37,14 +37,14 @@ def translate(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="Of EventBridge a rule, an array of rules, or what `aws events list-rules` prints; else an expression "
-            "a line; - is standard input.",
+            help="For eventbridge a rule, an array of rules, or the output of `aws events list-rules`; otherwise one "
+            "expression per line. - is standard input.",
             show_default=False,
         ),
     ],
-    subscriber: Annotated[str, typer.Option(help="Name of the subscriber.", show_default=False)],
+    subscriber: Annotated[str, typer.Option(help="Subscriber of the subscriptions.", show_default=False)],
 ) -> None:
-    """A condition that Sluice cannot express is named on standard error with the reason, and the exit code is 1."""
+    """Standard error lists the conditions that Sluice cannot express, with the reason. Exit code 1 if there are any."""
     if language not in LANGUAGES:
         raise typer.BadParameter(f"unknown language {language!r}; known: {', '.join(LANGUAGES)}")
     code = 0

@@ -1,4 +1,4 @@
-"""The command `warm`: compile kernels before a job needs them."""
+"""Run the command `warm`: compile kernels before a job needs them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ app = typer.Typer()
 @with_settings
 def warm(
     algorithms: Annotated[
-        list[str] | None, typer.Argument(help="Algorithms; matching.algorithm if left out.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="ALGORITHM", help="Names of algorithms. Default: matching.algorithm.", show_default=False
+        ),
     ] = None,
     *,
     settings: Settings,

@@ -1,4 +1,4 @@
-"""Flags that several commands share, and the settings built from them."""
+"""Define the flags that several commands share, and load the settings that they select."""
 
 from __future__ import annotations
 
@@ -12,37 +12,55 @@ import typer
 
 from config import ConfigError, Settings, load
 
-SUBMITTED = "PYSPARK_GATEWAY_PORT"  # the variable by which spark-submit tells us where its JVM is
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # the variable in which spark-submit passes the port of its JVM
 
 ConfigFile = Annotated[
     str | None,
     typer.Option(
         "--config",
         "-c",
+        metavar="FILE",
         help="TOML file with settings; config/example.toml shows them all. Under spark-submit also a URL (hdfs://, s3a://).",
     ),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", help="A setting; overrides file and environment: -s events.topic=orders"),
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="NAME=VALUE",
+        help="A setting, such as events.topic=orders; overrides file and environment. May be repeated.",
+    ),
 ]
 Bootstrap = Annotated[
-    str | None, typer.Option("--bootstrap-servers", "-b", help="Brokers: host:port,...", show_default=False)
+    str | None,
+    typer.Option(
+        "--bootstrap-servers",
+        "-b",
+        metavar="HOST:PORT,...",
+        help="Bootstrap servers; overrides kafka.bootstrap_servers.",
+        show_default=False,
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
-Ids = Annotated[list[str] | None, typer.Argument(help="Ids; read from standard input, one per line, if left out.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Ids = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ID", help="Ids of subscriptions. Default: lines of standard input.", show_default=False),
+]
 Wait = Annotated[
     bool, typer.Option("--wait", help="Wait until the job has answered each change, and print the answers.")
 ]
-Timeout = Annotated[float, typer.Option(help="Most seconds to --wait after the last write.", min=0)]
+Timeout = Annotated[float, typer.Option(help="With --wait: give up after this many seconds.", min=0)]
 Answers = Annotated[
     bool,
-    typer.Option("--json", help="JSON on standard output: the number of records written, or with --wait the answers."),
+    typer.Option(
+        "--json", help="Print JSON on standard output: the number of records written, or with --wait the answers."
+    ),
 ]
 
 
 class Answering(NamedTuple):
-    """Flags that set how to report the changes that were written."""
+    """How to report the changes that were written."""
 
     wait: bool
     timeout_s: float
@@ -57,7 +75,7 @@ Command = Callable[..., None]
 
 
 def with_flags(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
-    """Replace a command's parameters of these names by the flags of the functions that make their values."""
+    """Replace parameters of a command by the flags of the functions that make their values, by parameter name."""
 
     def with_these(command: Command) -> Command:
         flags = {name: inspect.signature(maker, eval_str=True).parameters for name, maker in makers.items()}
@@ -89,7 +107,7 @@ def settings(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set =
 
 def _of_url(location: str) -> str:
     if SUBMITTED not in os.environ:
-        raise ConfigError(f"{location}: is a URL, which only `run` under spark-submit can read; give a local file")
+        raise ConfigError(f"{location}: is a URL, which only `run` under spark-submit can read; name a local file")
     from streaming.driver import session  # only here: Spark's import takes a second
 
     return session.read_text(location)
@@ -97,7 +115,7 @@ def _of_url(location: str) -> str:
 
 Tenant = Annotated[
     str | None,
-    typer.Option(help="The tenant whose subscriptions to read and write (subscriptions.tenants).", show_default=False),
+    typer.Option(help="Tenant whose subscriptions to read and write (subscriptions.tenants).", show_default=False),
 ]
 
 
@@ -110,7 +128,7 @@ def settings_of_tenant(
     known = found.subscriptions.tenants
     if tenant not in known:
         raise typer.BadParameter(
-            f"--tenant: {tenant!r} is none of subscriptions.tenants, which are {', '.join(known) or 'empty'}"
+            f"--tenant: unknown tenant {tenant!r}; subscriptions.tenants has {', '.join(known) or 'none'}"
         )
     return found.of_tenant(tenant)
 

@@ -1,4 +1,4 @@
-"""Commands that are listed with their help and imported when they are called."""
+"""List commands with their help, and import the module of one when it is called."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
+from commands.shared.parameters import format_help
+
 
 class Listed(TyperCommand):
     """A command or group in the list of commands; its module, with the Typer `app`, is imported when it is called.
 
-    Its help is the line of the list and then the docstring of its function.
+    Its help is the line of the list, followed by the docstring of its function.
     """
 
     module: str
@@ -25,6 +27,7 @@ class Listed(TyperCommand):
         group = get_group(import_module(self.module).app)
         command = group.commands.get(self.name or "", group)
         command.help = "\n\n".join(filter(None, (self.help, command.help)))
+        format_help(command, parent)
         return command.make_context(info_name, args, parent, **extra)
 
 
@@ -34,7 +37,11 @@ def command_of(module: str) -> type[Listed]:
 
 
 class CommandLine(TyperGroup):
-    """Ends quietly when the reader closes the pipe, as `| head` does."""
+    """The list of commands. It exits without an error when the reader closes the pipe, as `| head` does."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        format_help(self, parent, nested=False)
+        return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -43,6 +50,6 @@ class CommandLine(TyperGroup):
             finally:
                 if sys.stdout is not None:
                     sys.stdout.flush()
-        except BrokenPipeError:  # what is left in the buffer must not fail at the end
+        except BrokenPipeError:  # flushing the rest at the end must not fail again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None

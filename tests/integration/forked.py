@@ -21,8 +21,9 @@ from tests.support.patience import PATIENCE_S
 PORT, SECRET = "SLUICE_TEST_GATEWAY_PORT", "SLUICE_TEST_GATEWAY_SECRET"  # of a JVM that a job is to use as its own
 STREAMS = ("stdin", "stdout", "stderr")  # in the order of their descriptors
 
+MODULES = {module for listed in run_stream.COMMANDS.values() for module, _ in listed.values()}
 _processes = get_context("forkserver")
-_processes.set_forkserver_preload([__name__, *run_stream.COMMANDS, "streaming.driver.job"])
+_processes.set_forkserver_preload([__name__, *sorted(MODULES), "streaming.driver.job"])
 
 
 @dataclass(frozen=True)
