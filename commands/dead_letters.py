@@ -1,4 +1,4 @@
-"""The command `dlq`: list, show and redrive dead letters."""
+"""Run the commands `dlq list`, `dlq show` and `dlq redrive`: list, show and send again dead letters."""
 
 from __future__ import annotations
 
@@ -35,27 +35,32 @@ def _wanted(
         list[str] | None,
         typer.Option(
             "--reason",
-            help="Only letters with this reason; may be repeated.",
+            help="Only dead letters with this reason. May be repeated.",
             autocompletion=lambda: [*records.REASONS, UNKNOWN],
         ),
     ] = None,
     subscriber: Annotated[
-        str | None, typer.Option(help="Only letters for this subscriber.", show_default=False)
+        str | None, typer.Option(help="Only dead letters for this subscriber.", show_default=False)
     ] = None,
-    origin_topic: Annotated[str | None, typer.Option(help="Only letters from this topic.", show_default=False)] = None,
+    origin_topic: Annotated[
+        str | None, typer.Option(help="Only dead letters from this topic.", show_default=False)
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option(
-            help="Only letters since a time with its zone, or how long ago: 90s, 30m, 2h, 7d.", show_default=False
+            metavar="TIME",
+            help="Only dead letters since a time with its zone, or since how long ago: 90s, 30m, 2h, 7d.",
+            show_default=False,
         ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(help="Only letters before a time, written like --since.", show_default=False)
+        str | None,
+        typer.Option(metavar="TIME", help="Only dead letters before a time, written like --since.", show_default=False),
     ] = None,
 ) -> DeadLetterFilter:
     known = (*records.REASONS, UNKNOWN)
     if strange := [reason for reason in reasons or () if reason not in known]:
-        raise typer.BadParameter(f"--reason: {', '.join(strange)} is none of {', '.join(known)}")
+        raise typer.BadParameter(f"--reason: unknown reason {', '.join(strange)}; known: {', '.join(known)}")
     now_ms = int(time.time() * 1000)
     since_ms, until_ms = moment("--since", since, now_ms), moment("--until", until, now_ms)
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
@@ -69,12 +74,12 @@ def _wanted(
 def list_them(
     *,
     wanted: DeadLetterFilter,
-    every: Annotated[bool, typer.Option("--all", help="Include letters that were already redriven.")] = False,
-    limit: Annotated[int | None, typer.Option(help="At most N, oldest first.", min=1, show_default=False)] = None,
+    every: Annotated[bool, typer.Option("--all", help="Include dead letters that were redriven.")] = False,
+    limit: Annotated[int | None, typer.Option(help="List at most N, oldest first.", min=1, show_default=False)] = None,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    """List the dead letters that were not redriven, two lines each; counts by reason go to standard error."""
+    """List dead letters, two lines each; counts by reason go to standard error."""
     counts: Counter[str] = Counter()
     width = shutil.get_terminal_size().columns
     with client_of(settings) as client:
@@ -92,8 +97,8 @@ def list_them(
 @app.command("show")
 @with_settings
 def show_one(
-    place: Annotated[
-        str, typer.Argument(metavar="PARTITION:OFFSET", help="Place of the letter, as `dlq list` prints it.")
+    position: Annotated[
+        str, typer.Argument(metavar="PARTITION:OFFSET", help="Position of the dead letter, as in `dlq list`.")
     ],
     *,
     as_json: Json = False,
@@ -101,10 +106,10 @@ def show_one(
 ) -> None:
     """Show one dead letter in full: the reason, and the key, headers and value of the original record."""
     with client_of(settings) as client:
-        letter = next(client.dead_letters(DeadLetterFilter(places=_places([place])), redriven=True), None)
+        letter = next(client.dead_letters(DeadLetterFilter(places=_positions([position])), redriven=True), None)
     if letter is None:
         topic = settings.dead_letters.topic
-        raise JobError(f"the topic {topic} has no dead letter at {place}; `dlq list --all` shows all places")
+        raise JobError(f"the topic {topic} has no dead letter at {position}; `dlq list --all` lists all positions")
     if as_json:
         _emit(letter)
     else:
@@ -116,24 +121,24 @@ def show_one(
 @with_settings
 def redrive(
     *,
-    places: Annotated[
+    positions: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PARTITION:OFFSET", help="Places of letters, as `dlq list` prints them."),
+        typer.Argument(metavar="PARTITION:OFFSET", help="Positions of dead letters, as in `dlq list`."),
     ] = None,
     wanted: DeadLetterFilter,
-    all_letters: Annotated[bool, typer.Option("--all-letters", help="Redrive all letters.")] = False,
+    all_letters: Annotated[bool, typer.Option("--all-letters", help="Redrive all dead letters.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report what would be sent, and send nothing.")] = False,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
     """Send dead letters again, each once: events and subscriptions to their topics, deliveries to their subscriber.
 
-    A letter that was already redriven is left alone, so after a crash repeat the same command. Exit code 1 if a letter
-    was skipped; standard error says which, and why.
+    Skips dead letters that were redriven, so repeat the same command after a crash. Standard error lists the dead
+    letters that cannot be sent, with the reason; then the exit code is 1.
     """
-    wanted = replace(wanted, places=_places(places))
+    wanted = replace(wanted, places=_positions(positions))
     if (wanted == DeadLetterFilter()) is not all_letters:
-        raise typer.BadParameter("pass the places of letters, or filters, or --all-letters")
+        raise typer.BadParameter("name positions of dead letters, or pass filters, or --all-letters")
 
     def report(outcome: RedriveOutcome) -> None:
         if as_json and not outcome.already:
@@ -151,8 +156,8 @@ def _emit(letter: StoredDeadLetter) -> None:
     print(orjson.dumps(dead_letter_view.as_data(letter)).decode())
 
 
-def _places(places: list[str] | None) -> frozenset[DeadLetterPosition]:
+def _positions(positions: list[str] | None) -> frozenset[DeadLetterPosition]:
     try:
-        return frozenset(map(DeadLetterPosition.of, places or ()))
+        return frozenset(map(DeadLetterPosition.of, positions or ()))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None

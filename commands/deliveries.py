@@ -1,4 +1,4 @@
-"""The commands `consume` and `tap`: a subscriber's deliveries."""
+"""Run the commands `consume` and `tap`: print a subscriber's deliveries."""
 
 from __future__ import annotations
 
@@ -29,9 +29,13 @@ app = typer.Typer()
 @with_settings
 def consume(
     subscriber: Annotated[str, typer.Argument(help="Name of the subscriber.")],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new deliveries, until Ctrl-C.")] = False,
-    count: Annotated[int | None, typer.Option("--count", "-n", help="Stop after N.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with headers and offset.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for further deliveries, until Ctrl-C.")] = False,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", help="Stop after N deliveries.", show_default=False)
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line, with headers and offset.")
+    ] = False,
     *,
     settings: Settings,
 ) -> None:
@@ -45,8 +49,12 @@ def consume(
 @with_settings
 def tap(
     subscriber: Annotated[str, typer.Argument(help="Name of the subscriber.")],
-    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Start with the first delivery.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Stop after N.", min=1, show_default=False)] = None,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Start with the first stored delivery.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", help="Stop after N deliveries.", min=1, show_default=False)
+    ] = None,
     timeout: Annotated[
         float | None, typer.Option(help="Stop after this many seconds.", min=0, show_default=False)
     ] = None,

@@ -1,4 +1,4 @@
-"""The commands `validate`, `match`, `explain` and `test`: subscriptions and events in files, without a broker."""
+"""Run the commands `validate`, `match`, `explain` and `test`: check subscriptions and events in files."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from offline.validate import validate_files
 app = typer.Typer()
 
 Algorithm = Annotated[
-    str, typer.Option(help="Matching algorithm; all give the same result.", autocompletion=lambda: list(ALGORITHMS))
+    str, typer.Option(help="Matching algorithm. All give the same result.", autocompletion=lambda: list(ALGORITHMS))
 ]
 Subscriptions = Annotated[
     Path,
     typer.Argument(
         metavar="SUBSCRIPTIONS",
-        help="JSON lines, or a .json file with one subscription or an array; - is standard input.",
+        help="Subscriptions: JSON lines, or a .json file with one or an array of them. - is standard input.",
         show_default=False,
     ),
 ]
@@ -43,7 +43,7 @@ def validate(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="JSON lines, or a .json file with one subscription or an array; - is standard input.",
+            help="Subscriptions: JSON lines, or a .json file with one or an array of them. - is standard input.",
             show_default=False,
         ),
     ],
@@ -65,14 +65,14 @@ def match(
     file: Subscriptions,
     events_file: Annotated[
         Path | None,
-        typer.Argument(metavar="EVENTS", help="JSON lines; standard input if left out.", show_default=False),
+        typer.Argument(metavar="EVENTS", help="Events as JSON lines. Default: standard input.", show_default=False),
     ] = None,
     algorithm: Algorithm = Snapshot.algorithm,
     as_json: Json = False,
 ) -> None:
-    """A subscription replaces one before it with the same id; one that is paused or has expired by now does not count.
+    """A subscription replaces an earlier one with the same id. Paused and expired subscriptions match nothing.
 
-    What is no event or no subscription is named on standard error, and the exit code is 1.
+    Standard error lists invalid events and subscriptions, with the reason. Exit code 1 if there are any.
     """
     events_file = events_file or STDIN
     if file == events_file == STDIN:
@@ -97,16 +97,16 @@ def explain(
     event: Annotated[
         str,
         typer.Argument(
-            metavar="EVENT", help="""A file with one event, - for standard input, or the event: '{"symbol": "IBM"}' """
+            metavar="EVENT", help="""A file with one event, - for standard input, or the event: '{"symbol": "IBM"}'."""
         ),
     ],
-    id: Annotated[str | None, typer.Option(help="This subscription only.", show_default=False)] = None,
+    id: Annotated[str | None, typer.Option(help="Only the subscription with this id.", show_default=False)] = None,
     subscriber: Annotated[
         str | None, typer.Option(help="Only subscriptions of this subscriber.", show_default=False)
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """At the end come the near misses: subscriptions that it satisfies but for one line."""
+    """The near misses come last: subscriptions of which the event satisfies all lines but one."""
     if file == STDIN == Path(event):
         raise typer.BadParameter("subscriptions and the event cannot both come from standard input")
     documents = select(latest(subscriptions(file), _Complaints()), id, subscriber)
@@ -118,14 +118,13 @@ def explain(
 @app.command("test")
 def run_cases(
     files: Annotated[
-        list[Path], typer.Argument(metavar="CASES", help="YAML such as examples/cases.yaml.", show_default=False)
+        list[Path], typer.Argument(metavar="CASES", help="YAML files such as examples/cases.yaml.", show_default=False)
     ],
     algorithm: Algorithm = Snapshot.algorithm,
     as_json: Json = False,
 ) -> None:
-    """Expired subscriptions count, so that a case that holds today holds tomorrow; paused ones do not.
-
-    Exit code 1 if a case fails, 2 if a file is wrong.
+    """Expired subscriptions match as if they had not expired, so that a case does not fail later. Paused ones match
+    nothing. Exit code 1 if a case fails, 2 if a file is invalid.
     """
     summary = {"passed": 0, "failed": 0}
     for file in files:
@@ -143,7 +142,7 @@ def run_cases(
 
 
 class _Complaints:
-    """Reports and counts refusals."""
+    """Print and count rejected lines."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""The commands `replay`, `catch-up` and `backtest`: deliver past events, or only match them with a new pattern."""
+"""Run the commands `replay`, `catch-up` and `backtest`: deliver past events, or try a pattern on them."""
 
 from __future__ import annotations
 
@@ -32,26 +32,32 @@ def replay(
     subscription: Annotated[str, typer.Argument(help="Id of the subscription.")],
     start: Annotated[
         str | None,
-        typer.Option("--from", help="A time with its zone, or how long ago: 90s, 30m, 2h, 7d.", show_default=False),
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help="Start: a time with its zone, or how long ago: 90s, 30m, 2h, 7d.",
+            show_default=False,
+        ),
     ] = None,
     end: Annotated[
-        str | None, typer.Option("--to", help="End, written like --from; now if left out.", show_default=False)
+        str | None,
+        typer.Option("--to", metavar="TIME", help="End, written like --from. Default: now.", show_default=False),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the replay: starts it, or resumes it.", show_default=False)
+        str | None, typer.Option(help="Name of the replay, to resume it later.", show_default=False)
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Most events per second.", min=0.1, show_default=False)] = None,
+    rate: Annotated[float | None, typer.Option(help="Maximum events per second.", min=0.1, show_default=False)] = None,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    """From the first event at or after a time to before the first at or after another. Ctrl-C or SIGTERM stops it, with
-    exit code 130; the same --name goes on where it stopped, whatever stopped it.
+    """The replay begins with the first event at or after --from and ends before the first event at or after --to.
+    Ctrl-C or SIGTERM stops it, with exit code 130. The same --name resumes it, also after a crash.
     """
     from_ms, to_ms = _range(start, end)
     if name is None and from_ms is None:
         raise typer.BadParameter("pass --from to start a replay, or --name to resume one")
     if name is not None and not NAME.fullmatch(name):
-        raise typer.BadParameter("--name takes 1 to 100 letters, digits, dots, underscores or hyphens")
+        raise typer.BadParameter("--name must have 1 to 100 letters, digits, dots, underscores or hyphens")
     stop = stop_on_signals()
     with client_of(settings) as client, client.replay(subscription, from_ms=from_ms, to_ms=to_ms, name=name) as opened:
         note(str(opened))
@@ -70,28 +76,31 @@ def replay(
 def catch_up(
     *,
     ids: Annotated[
-        list[str] | None, typer.Argument(help="Ids; all whose documents have `from` if left out.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="ID", help="Ids of subscriptions. Default: all whose documents have `from`.", show_default=False
+        ),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Wait for further documents with `from`, until Ctrl-C.")
     ] = False,
     rate: Annotated[
-        float | None, typer.Option(help="Most past events per second.", min=0.1, show_default=False)
+        float | None, typer.Option(help="Maximum past events per second.", min=0.1, show_default=False)
     ] = None,
     timeout: Annotated[
-        float, typer.Option(help="Most seconds to wait until a subscription is in force, without --follow.", min=0)
+        float, typer.Option(help="Without --follow: seconds to wait until a subscription is in force.", min=0)
     ] = 60,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    """The start is `from` in the document, or that of `subscribe --from` or `resume --catch-up`. Each past event is
-    delivered once, however often the command is stopped or killed.
+    """The start is `from` in the document, or the start that `subscribe --from` or `resume --catch-up` recorded. Each
+    past event is delivered once, however often the command is stopped or killed.
 
-    Without ids, a consumer group keeps which subscriptions are done. So --follow may run beside the job all the time,
-    in several processes too. Exit code 1 if the past events of a subscription cannot be delivered.
+    Without ids, a consumer group stores which subscriptions are finished, so `catch-up --follow` can run all the time,
+    also in several processes. Exit code 1 if the past events of a subscription cannot be delivered.
     """
     if ids and follow:
-        raise typer.BadParameter("--follow is for all documents with `from`; leave out the ids")
+        raise typer.BadParameter("--follow serves all documents with `from`; leave out the ids")
     answering = Answering(True, timeout, as_json)
     with client_of(settings) as client:
         if ids:
@@ -114,7 +123,7 @@ def catch_up(
     raise typer.Exit(STOPPED if stop.is_set() else 1 if failed else 0)
 
 
-_OF_ONE = (NotJoined, NoSubscription, ChangeRefused)  # others may have their past events all the same
+_OF_ONE = (NotJoined, NoSubscription, ChangeRefused)  # the other subscriptions continue
 
 
 def _await_and_deliver(
@@ -136,8 +145,8 @@ def _await_and_deliver(
 
 def _skip(id: str) -> None:
     note(
-        f"{plain(id)}: its start was written more than six days ago, and its past events may be delivered already; "
-        f"`catch-up {id}` delivers them"
+        f"{plain(id)}: skipped, because its start was written more than six days ago and its past events may have been "
+        f"delivered; `catch-up {id}` delivers them"
     )
 
 
@@ -145,20 +154,21 @@ def _skip(id: str) -> None:
 @with_settings_of_tenant
 def backtest(
     *,
-    pattern: Annotated[str, typer.Argument(help="""Pattern: '{"symbol": ["IBM"]}'.""")],
+    pattern: Annotated[str, typer.Argument(help="""Pattern, such as '{"symbol": ["IBM"]}'.""")],
     start: Annotated[
-        str, typer.Option("--from", help="A time with its zone, or how long ago: 90s, 30m, 2h, 7d.")
+        str,
+        typer.Option("--from", metavar="TIME", help="Start: a time with its zone, or how long ago: 90s, 30m, 2h, 7d."),
     ] = "1h",
     end: Annotated[
-        str | None, typer.Option("--to", help="End, written like --from; now if left out.", show_default=False)
+        str | None,
+        typer.Option("--to", metavar="TIME", help="End, written like --from. Default: now.", show_default=False),
     ] = None,
-    examples: Annotated[int, typer.Option(help="Most events to show.", min=0)] = 3,
+    examples: Annotated[int, typer.Option(help="Number of matching events to print.", min=0)] = 3,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    """Print how many events match, in all and by time, and the first matches.
-
-    It only reads the events topic and disturbs no job. Ctrl-C or SIGTERM ends it; it prints the result so far.
+    """Prints how many events match, in total and by time, and the first matches. It only reads the events topic, so it
+    does not disturb a job. Ctrl-C or SIGTERM ends it; then it prints the result so far.
     """
     from_ms, to_ms = _range(start, end)
     assert from_ms is not None
@@ -171,7 +181,7 @@ def backtest(
         found = client.backtest(wanted, from_ms=from_ms, to_ms=to_ms, examples=examples, stop=stop)
     emit(found, as_json)
     if not found.finished:
-        note("stopped before the end")
+        note("stopped before the end; the result is incomplete")
     raise typer.Exit(0 if found.finished else STOPPED)
 
 

@@ -1,4 +1,4 @@
-"""The command `config`: show the settings."""
+"""Run the command `config show`: print the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `subscriptions`: list, show, export and apply the subscriptions in the topic."""
+"""Run the commands `subscriptions ...`: list, show, export and apply the subscriptions in the topic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from offline.files import STDIN, InputError, lines, name_of
 from streaming import tenants, text_format
 from streaming.admin import subscription_table
 from streaming.admin.apply_plan import ApplyPlan
-from streaming.admin.subscription_table import ACTIVE, state
+from streaming.admin.subscription_table import IN_FORCE, state
 from streaming.client import NoSubscription
 from streaming.documents.subscriptions import Refused
 from streaming.errors import JobError
@@ -44,16 +44,19 @@ def list_them(
     ] = None,
     paused: Annotated[
         bool | None,
-        typer.Option("--paused/--active", help="Only paused subscriptions, or only those neither paused nor expired."),
+        typer.Option(
+            "--paused/--in-force", help="Only paused subscriptions, or only subscriptions in force.", show_default=False
+        ),
     ] = None,
     prefix: Annotated[str, typer.Option(help="Only ids with this prefix.", show_default=False)] = "",
-    limit: Annotated[int | None, typer.Option(help="At most N.", min=1, show_default=False)] = None,
+    limit: Annotated[int | None, typer.Option(help="List at most N.", min=1, show_default=False)] = None,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
     """List the subscriptions in the topic, one per line; their number goes to standard error.
 
-    Of each id the last document counts that the job does not refuse. It takes about 700 bytes of memory for each id.
+    Lists the last document of each id that the job does not reject. The state is `in force`, `paused` or `expired`.
+    Takes about 700 bytes of memory per id.
     """
     now_ms = int(time.time() * 1000)
     width = shutil.get_terminal_size().columns if out.is_terminal else sys.maxsize
@@ -61,7 +64,7 @@ def list_them(
     with client_of(settings) as client:
         subscriptions = client.subscriptions(subscriber=subscriber, paused=paused, prefix=prefix)
         if paused is False:
-            subscriptions = (each for each in subscriptions if state(each, now_ms) == ACTIVE)
+            subscriptions = (each for each in subscriptions if state(each, now_ms) == IN_FORCE)
         for subscription in islice(subscriptions, limit):
             if as_json:
                 print(orjson.dumps(subscription_table.as_data(subscription, now_ms)).decode())
@@ -78,22 +81,23 @@ def list_them(
 def get(
     id: Annotated[str, typer.Argument(help="Id of the subscription.")], *, as_json: Json = False, settings: Settings
 ) -> None:
-    """Print a subscription's document as it is in the topic; with --json on one line. Exit code 1 if there is none."""
+    """Print a subscription's document as stored in the topic; with --json on one line. Exit code 1 if there is none."""
     (id,) = ids_of([id])
     with client_of(settings) as client:
         try:
             subscription = client.subscription(id)
         except NoSubscription as error:
-            raise JobError(f"{error}; `subscriptions list` shows all ids") from None
+            raise JobError(f"{error}; `subscriptions list` lists all ids") from None
     print(subscription.line.decode() if as_json else "\n".join(text_format.pretty(subscription.value or b"")))
 
 
 @app.command()
 @with_settings_of_tenant
 def status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> None:
-    """Print the last status of each: in force (from which version and events on), paused, withdrawn or refused.
+    """Print the last status of subscriptions: in force, paused, unsubscribed or rejected.
 
-    And whether a later change still waits for an answer. Exit code 1 if one is refused or unknown.
+    The status names the version and the first events to which it applies, and a later change that waits for the job's
+    answer. Exit code 1 if a change is rejected or an id is unknown.
     """
     with client_of(settings) as client:
         statuses = client.statuses(*ids_of(ids))
@@ -109,15 +113,15 @@ def status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> Non
 @with_settings_of_tenant
 def export(
     file: Annotated[
-        Path | None, typer.Argument(help="File to write; standard output if left out.", show_default=False)
+        Path | None, typer.Argument(help="File to write. Default: standard output.", show_default=False)
     ] = None,
     *,
     settings: Settings,
 ) -> None:
     """Export all subscriptions as JSON lines, byte for byte as in the topic; `subscriptions apply` reads them.
 
-    Only line breaks within a document become spaces, and one that leaves its id to the record's key is given it. A file
-    is there when it is whole.
+    Two exceptions: line breaks within a document become spaces, and a document without an id gets the record's key as
+    id. The file appears under its name when it is complete.
     """
     count = 0
     with client_of(settings) as client, _written(file) as stream:
@@ -131,29 +135,29 @@ def export(
 @with_settings_of_tenant
 def apply(
     file: Annotated[
-        Path | None, typer.Argument(help="JSON lines; standard input if left out.", show_default=False)
+        Path | None, typer.Argument(help="Subscriptions as JSON lines. Default: standard input.", show_default=False)
     ] = None,
     *,
-    prune: Annotated[bool, typer.Option("--prune", help="Withdraw the subscriptions that the file lacks.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Unsubscribe ids that are not in the file.")] = False,
     prefix: Annotated[str, typer.Option(help="With --prune: only ids with this prefix.", show_default=False)] = "",
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="If some lines are refused, write the others.")
+        bool, typer.Option("--keep-going", help="If some lines are rejected, write the others.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan, and write nothing.")] = False,
     wait: Wait = False,
     timeout: Timeout = 60,
     as_json: Annotated[
-        bool, typer.Option("--json", help="JSON lines: the plan or the answers, if any, and the summary.")
+        bool, typer.Option("--json", help="Print JSON lines: the plan or the answers, and the summary.")
     ] = False,
     settings: Settings,
 ) -> None:
-    """Write the new and changed subscriptions of a file. If one is refused, write none; the exit code is 1.
+    """Write the new and changed subscriptions of a file. If a line is rejected, write none and exit with code 1.
 
-    What the topic says already is not written again, so the same file may be applied twice. It removes nothing without
-    --prune. Unlike `subscribe`, which writes line by line as they come, it reads the file to its end first.
+    Skips unchanged subscriptions, so the same file may be applied twice. Deletes nothing without --prune. `subscribe`
+    writes each line as it comes; `subscriptions apply` first reads the file to its end.
     """
     if prefix and not prune:
-        raise typer.BadParameter("--prefix says what --prune withdraws; without it nothing is withdrawn")
+        raise typer.BadParameter("--prefix limits --prune; pass both, or neither")
     plan, refused = ApplyPlan(prefix if prune else None, tenants.own(settings)), 0
     with client_of(settings) as client, _kept(file or STDIN) as kept:
         with progress_of("lines checked") as progress:
@@ -165,12 +169,12 @@ def apply(
                     eprint(str(Rejection(Location(name_of(file or STDIN), "line", number), error.id, str(error))))
                 progress(plan.taken + refused)
         if refused and (prune or not keep_going):
-            instead = "--prune needs a file without them" if prune else "--keep-going writes the others"
+            remedy = "--prune needs a file without such lines" if prune else "--keep-going writes the others"
             raise JobError(
-                f"{refused:,} of {plan.taken + refused:,} lines are refused, so nothing was written; {instead}"
+                f"{refused:,} of {plan.taken + refused:,} lines are rejected, so nothing was written; {remedy}"
             )
         client.compare(plan)
-        summary = {**plan.as_data(), "refused": refused, "dry_run": dry_run}
+        summary = {**plan.as_data(), "rejected": refused, "dry_run": dry_run}
         refused_by_job: list[str] = []
         if dry_run:
             for id, change in plan.changes():

@@ -51,8 +51,8 @@ def top(
     *,
     settings: Settings,
 ) -> None:
-    """Reads /status.json at --url, or at the address in the checkpoint's file `monitoring`. Finds a restarted job again.
-    Exit code 75 if no job answers at first.
+    """Reads /status.json at --url, or at the address in the checkpoint's file `monitoring`, and finds a restarted job
+    again. Exit code 75 if no job answers at first.
     """
     if url is not None and not url.startswith(("http://", "https://")):
         raise typer.BadParameter("--url must be http://HOST:PORT, as the log shows it when the job runs")

@@ -1,4 +1,4 @@
-"""The commands `produce`, `subscribe`, `unsubscribe`, `pause` and `resume`: write events and changes."""
+"""Run the commands `produce`, `subscribe`, `unsubscribe`, `pause` and `resume`: write events and changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from streaming.text_format import plain
 
 app = typer.Typer()
 
-Rate = Annotated[float | None, typer.Option(help="Most past events per second.", min=0.1, show_default=False)]
+Rate = Annotated[float | None, typer.Option(help="Maximum past events per second.", min=0.1, show_default=False)]
 
 
 @app.command()
@@ -40,12 +40,12 @@ Rate = Annotated[float | None, typer.Option(help="Most past events per second.",
 def produce(
     *,
     file: Annotated[
-        Path | None, typer.Argument(help="JSON lines; standard input if left out.", show_default=False)
+        Path | None, typer.Argument(help="Events as JSON lines. Default: standard input.", show_default=False)
     ] = None,
     topic: Annotated[
-        str | None, typer.Option(help="Topic to write to, where there are several.", show_default=False)
+        str | None, typer.Option(help="Topic to write to; needed if there are several.", show_default=False)
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Most events per second.", show_default=False)] = None,
+    rate: Annotated[float | None, typer.Option(help="Maximum events per second.", show_default=False)] = None,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
@@ -54,7 +54,7 @@ def produce(
     if topic is None and len(names) > 1:
         raise typer.BadParameter(f"--topic: choose one of {', '.join(names)}")
     if topic is not None and topic not in names:
-        raise typer.BadParameter(f"--topic: {topic} is none of the topics of events: {', '.join(names)}")
+        raise typer.BadParameter(f"--topic: {topic} is not a topic of events; choose one of {', '.join(names)}")
     lines = (line for _, line in lines_of(file))
     values = clients.paced(lines, rate) if rate else lines
     to = topic or names[0]
@@ -69,17 +69,23 @@ def produce(
 def subscribe(
     *,
     file: Annotated[
-        Path | None, typer.Argument(help="Subscriptions as JSON lines; standard input if left out.", show_default=False)
+        Path | None, typer.Argument(help="Subscriptions as JSON lines. Default: standard input.", show_default=False)
     ] = None,
-    id: Annotated[str | None, typer.Option(help="Id, to write one subscription by flags.", show_default=False)] = None,
-    subscriber: Annotated[str | None, typer.Option(help="Name of the subscriber.", show_default=False)] = None,
-    pattern: Annotated[str | None, typer.Option(help="""Pattern: '{"symbol": ["IBM"]}' """, show_default=False)] = None,
+    id: Annotated[str | None, typer.Option(help="Id of a single subscription.", show_default=False)] = None,
+    subscriber: Annotated[
+        str | None, typer.Option(help="Subscriber of a single subscription.", show_default=False)
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option(help="""Pattern of a single subscription: '{"symbol": ["IBM"]}'.""", show_default=False),
+    ] = None,
     begin: Annotated[
         str | None,
         typer.Option(
             "--from",
-            help="Deliver past events too: oldest, a time with its zone, how long ago (90s, 30m, 2h, 7d), or offsets "
-            "(0:120,1:95; with several topics orders/0:120). Implies --wait.",
+            metavar="START",
+            help="Deliver past events too, from: oldest, a time with its zone, how long ago (90s, 30m, 2h, 7d), or "
+            "offsets (0:120,1:95; with several topics orders/0:120). Implies --wait.",
             show_default=False,
         ),
     ] = None,
@@ -87,17 +93,17 @@ def subscribe(
     answers: Answering,
     settings: Settings,
 ) -> None:
-    """The command stops at the first subscription that the job would refuse. With --wait the job decides: a refusal
-    does not stop the others, and the exit code is 1.
+    """The command stops at the first subscription that the job would reject. With --wait the job decides: the command
+    writes all subscriptions, prints the job's answers, and exits with code 1 if one is rejected.
 
-    With --from it reads its input to the end first, and then delivers past events up to where live deliveries begin,
-    each once. If it was stopped or killed, the same command goes on.
+    With --from the command reads its input to the end, then delivers past events up to where live deliveries begin,
+    each once. After a stop or a crash, repeat the same command to continue.
     """
     if rate is not None and begin is None:
-        raise typer.BadParameter("--rate is for past events, which --from delivers")
+        raise typer.BadParameter("--rate limits past events; it needs --from")
     if id or subscriber or pattern:
         if not (id and subscriber and pattern):
-            raise typer.BadParameter("a single subscription needs all of --id, --subscriber and --pattern")
+            raise typer.BadParameter("a single subscription needs --id, --subscriber and --pattern")
         try:
             document = {"id": id, "subscriber": subscriber, "pattern": parsed(pattern)}
         except orjson.JSONDecodeError as error:
@@ -113,7 +119,14 @@ def subscribe(
             start = start_of("--from", begin, int(time.time() * 1000), lambda: _topics(settings))
             documents = dict(records)
             past = partial(deliver_all_past, client, [id.decode() for id in documents], start, rate, answers)
-            _end(client.begin(documents.items(), start), "subscriptions", settings, answers, "is there already", past)
+            _end(
+                client.begin(documents.items(), start),
+                "subscriptions",
+                settings,
+                answers,
+                "exists with the same document",
+                past,
+            )
         _end(client.write(records, "subscriptions", answers=answers.wait), "subscriptions", settings, answers)
 
 
@@ -127,8 +140,8 @@ def unsubscribe(
     settings: Settings,
 ) -> None:
     with client_of(settings) as client:
-        withdrawals = ((id.encode(), None) for id in ids_of(ids))
-        _end(client.write(withdrawals, "withdrawals", answers=answers.wait), "withdrawals", settings, answers)
+        changes = ((id.encode(), None) for id in ids_of(ids))
+        _end(client.write(changes, "changes", answers=answers.wait), "changes", settings, answers)
 
 
 @app.command()
@@ -141,7 +154,7 @@ def pause(
     settings: Settings,
 ) -> None:
     with client_of(settings) as client:
-        _end(client.pause(*ids_of(ids)), "pauses", settings, answers, "already paused")
+        _end(client.pause(*ids_of(ids)), "changes", settings, answers, "already paused")
 
 
 @app.command()
@@ -157,20 +170,20 @@ def resume(
     answers: Answering,
     settings: Settings,
 ) -> None:
-    """With --catch-up it delivers the withheld events up to where live deliveries begin, each once. If it was stopped
-    or killed, the same command goes on.
+    """With --catch-up the command delivers the withheld events up to where live deliveries begin, each once. After a
+    stop or a crash, repeat the same command to continue.
     """
     if rate is not None and not catches_up:
-        raise typer.BadParameter("--rate is for past events, which --catch-up delivers")
+        raise typer.BadParameter("--rate limits past events; it needs --catch-up")
     with client_of(settings) as client:
         wanted = list(ids_of(ids))
         changes = client.resume(*wanted, catch_up=catches_up, timeout_s=answers.timeout_s)
         past = partial(deliver_all_past, client, wanted, None, rate, answers) if catches_up else None
-        _end(changes, "resumptions", settings, answers, "not paused", past)
+        _end(changes, "changes", settings, answers, "not paused", past)
 
 
 def _checked(where: str, line: bytes, tenant: Tenant) -> tuple[bytes, bytes]:
-    """Key and value of a valid subscription. Raises JobError for one that the job would refuse."""
+    """Key and value of a valid subscription. Raises JobError for one that the job would reject."""
     try:
         return read_change(None, line, tenant).subscription.id.encode(), line
     except Refused as error:
@@ -178,7 +191,7 @@ def _checked(where: str, line: bytes, tenant: Tenant) -> tuple[bytes, bytes]:
 
 
 def _addressed(where: str, line: bytes, tenant: Tenant) -> tuple[bytes, bytes]:
-    """Key and value; a document with an id is not checked here, since the job will."""
+    """Key and value. Leaves a document with an id to the job, which checks it."""
     try:
         document = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -188,7 +201,7 @@ def _addressed(where: str, line: bytes, tenant: Tenant) -> tuple[bytes, bytes]:
 
 
 def _topics(settings: Settings) -> Sequence[str]:
-    """The topics of events."""
+    """Names of the topics of events."""
     return resolved(settings, lambda: Cluster.of(settings).topics().partitions()).events.names
 
 
@@ -200,8 +213,8 @@ def _end(
     why_not: str = "",
     catch_up: Callable[[Collection[str]], bool] | None = None,
 ) -> None:
-    """Report the changes and exit, with code 1 if the job refuses one. `catch_up` takes the refused ids, delivers past
-    events of the others, and tells whether it was not stopped."""
+    """Report the changes and exit, with code 1 if the job rejects one. `catch_up` takes the rejected ids and delivers
+    past events of the others; it returns False if a signal stopped it."""
     for id in changes.unchanged:
         eprint(f"{plain(id)}: {why_not}; nothing was written")
     if catch_up is None:

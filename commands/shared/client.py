@@ -1,4 +1,4 @@
-"""The client of a command, with progress on the terminal, and the answers to its changes."""
+"""Make the client of a command, and report changes, their answers and past deliveries on the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streaming.text_format import plain
 
 
 def client_of(settings: Settings) -> Client:
-    """The client of a command. A topic that it reads a second time shows no progress: the terminal may have results."""
+    """Make a client. It shows no progress of reading a topic again, since results may be on the terminal."""
     shown: set[str] = set()
 
     @contextmanager
@@ -32,7 +32,7 @@ def client_of(settings: Settings) -> Client:
 
 
 def report(changes: WrittenChanges, what: str, settings: Settings, answering: Answering) -> list[str]:
-    """Print how many changes were written and, if asked to wait, the job's answers. Returns the refused ids."""
+    """Print how many changes were written and, if asked to wait, the job's answers. Returns the rejected ids."""
     report_written(changes.count, what, settings.subscriptions.topic, answering.as_json and not answering.wait)
     refused = []
     for answer in changes.acks(answering.timeout_s) if answering.wait else ():
@@ -53,8 +53,8 @@ def deliver_all_past(
     answering: Answering,
     refused: Collection[str] = (),
 ) -> bool:
-    """Deliver the past events of subscriptions that were not refused, one after the other. Returns whether all were: a
-    signal stops it."""
+    """Deliver the past events of subscriptions that were not rejected, one after the other. Returns False if a signal
+    stopped it."""
     stop = stop_on_signals()
     wanted = dict.fromkeys(id for id in ids if id not in refused)
     return all(deliver_past(client, id, start, rate, answering, stop) for id in wanted)
@@ -63,10 +63,10 @@ def deliver_all_past(
 def deliver_past(
     client: Client, id: str, start: Start | None, rate: float | None, answering: Answering, stop: Event
 ) -> bool:
-    """Deliver the past events of a subscription. Returns whether all were; `stop` ends it. Raises JobError."""
+    """Deliver the past events of a subscription. Returns False if `stop` ended it. Raises JobError."""
     with client.catch_up(id, start, timeout_s=answering.timeout_s) as replay:
         if replay.done == replay.size:
-            note(f"{plain(id)}: no past events are left to deliver; replay {replay.name} is finished")
+            note(f"{plain(id)}: all past events are delivered; replay {replay.name} is finished")
         else:
             note(str(replay))
         with progress_of(f"of {replay.size:,} offsets", replay.size) as progress:
@@ -76,7 +76,7 @@ def deliver_past(
     if answering.as_json:
         emit(summary, answering.as_json)
     if not summary.finished:
-        note(f"stopped; the same command goes on, as does `replay {id} --name {summary.name}`")
+        note(f"stopped; the same command, or `replay {id} --name {summary.name}`, resumes it")
     return summary.finished
 
 

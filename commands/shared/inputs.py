@@ -1,4 +1,4 @@
-"""Lines and ids, from files, standard input and arguments."""
+"""Read lines and ids from files, standard input and arguments."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from streaming.errors import JobError
 
 
 def lines_of(file: Path | None) -> Iterator[tuple[str, bytes]]:
-    """(where, line) of each line that is not blank."""
+    """Yield (where, line) of each line that is not blank."""
     file = file or STDIN
     return ((f"{name_of(file)}, line {number}", line) for number, line in lines(file))
 
 
 def ids_of(values: list[str] | None) -> Iterator[str]:
-    """Ids that a record's key can hold. Raises JobError for others."""
+    """Yield ids that a record's key can hold. Raises JobError for others."""
     written = (("argument", id.encode(errors="surrogateescape")) for id in values) if values else lines_of(None)
     for where, id in written:
         try:

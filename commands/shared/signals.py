@@ -12,28 +12,28 @@ STOPPED = 130  # the exit code of shells after Ctrl-C
 def stop_on_signals() -> threading.Event:
     """An event that Ctrl-C and SIGTERM set; a second signal interrupts at once.
 
-    Python runs handlers of signals between two steps of the main thread, which may hold the event's lock just then:
-    a handler that sets the event could wait for itself. So a thread sets it; Python tells it the signal's number.
+    Python runs signal handlers between two steps of the main thread. If that thread holds the event's lock then, a
+    handler that sets the event waits for itself. So a thread sets it; Python writes the signal's number to its socket.
     """
     stop = threading.Event()
     signals = (signal.SIGTERM, signal.SIGINT)
-    told, tells = socket.socketpair()
-    tells.setblocking(False)
-    heard = False
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    signaled = False
 
     def listen() -> None:
         while True:
-            if told.recv(1)[0] in signals:
+            if receiver.recv(1)[0] in signals:
                 stop.set()
 
     def on_signal(*_: object) -> None:
-        nonlocal heard
-        if heard:
+        nonlocal signaled
+        if signaled:
             raise KeyboardInterrupt
-        heard = True
+        signaled = True
 
     threading.Thread(target=listen, name="sluice-signals", daemon=True).start()
-    signal.set_wakeup_fd(tells.detach(), warn_on_full_buffer=False)
+    signal.set_wakeup_fd(sender.detach(), warn_on_full_buffer=False)
     for number in signals:
         signal.signal(number, on_signal)
     return stop

@@ -49,7 +49,9 @@ def _offsets(
             names = names or topics()
             if len(names) > 1:
                 example = f"{names[0]}/{part}"
-                raise typer.BadParameter(f"{flag}: {part} names none of the topics {', '.join(names)}: {example}")
+                raise typer.BadParameter(
+                    f"{flag}: {part} does not name its topic ({', '.join(names)}); write {example}"
+                )
             topic = names[0]
         if (topic, partition) in found:
             raise typer.BadParameter(f"{flag}: partition {partition} of {topic} has two offsets")

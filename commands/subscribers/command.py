@@ -1,4 +1,4 @@
-"""The command `subscribers`: what each subscriber got, by the metrics topic."""
+"""Run the command `subscribers`: list the metrics of subscribers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ app = typer.Typer()
 @with_settings
 def subscribers(
     subscriber: Annotated[
-        str | None, typer.Argument(help="List the subscriptions of this subscriber.", show_default=False)
+        str | None,
+        typer.Argument(help="List the metrics of this subscriber's subscriptions instead.", show_default=False),
     ] = None,
     *,
     sort: Annotated[
@@ -31,20 +32,19 @@ def subscribers(
             help=f"Column to sort by: {', '.join(SORTS)}.", show_default=False, autocompletion=lambda: list(SORTS)
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="At most N.", min=1, show_default=False)] = None,
+    limit: Annotated[int | None, typer.Option(help="List at most N.", min=1, show_default=False)] = None,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
-    """Deliveries, bytes, matches, dead letters and the last event of each, since when; the most deliveries first.
-
-    Their number goes to standard error. The job writes what changed every few seconds (metrics.records_per_second).
+    """The list begins with the most deliveries; column SINCE is when counting began. The number of subscribers goes to
+    standard error. The job writes changed metrics every few seconds (metrics.records_per_second).
     """
     known = OF_SUBSCRIPTIONS if subscriber is not None else tuple(SORTS)
     by = sort or known[0]
     if by not in known:
-        raise typer.BadParameter(f"--sort: {by} is none of {', '.join(known)}")
+        raise typer.BadParameter(f"--sort: unknown column {by}; known: {', '.join(known)}")
     if not (topic := settings.metrics.topic):
-        raise JobError("metrics.topic is empty, so the job counts nothing by subscriber; set it to a topic")
+        raise JobError("metrics.topic is empty, so there are no metrics of subscribers; set it to a topic")
     with progress_of("metrics read"):
         records = clients.read(Cluster.of(settings), [topic], follow=False)
         found = table.metrics(records, settings.query.name, subscriber)
@@ -53,7 +53,7 @@ def subscribers(
         for _, value in chosen:
             print(table.document(value))
     else:
-        for line in table.lines([one for one, _ in chosen]):
+        for line in table.lines([metrics for metrics, _ in chosen]):
             print(line)
     if found:
         note(f"{counted(len(found), 'subscribers' if subscriber is None else 'subscriptions')} with metrics")

@@ -83,7 +83,7 @@ class ApplyPlan:
         for id in self._lines:
             yield id.decode(), "changed" if id in self._changed else "new"
         for id in self._withdrawn:
-            yield id.decode(), "withdrawn"
+            yield id.decode(), "unsubscribed"
 
     def as_data(self) -> dict[str, Any]:
         new = len(self._lines) - len(self._changed)
@@ -93,7 +93,7 @@ class ApplyPlan:
             "changed": len(self._changed),
             "unchanged": self.unchanged,
             "repeated": repeated,
-            "withdrawn": len(self._withdrawn),
+            "unsubscribed": len(self._withdrawn),
         }
 
     def _prunes(self, id: bytes) -> bool:

@@ -29,7 +29,7 @@ from streaming.text_format import plain
 NAMED = 5  # ids that an error lists
 
 Starts = Mapping[tuple[str, int], int]  # (topic, partition) -> offset of the first record to read
-_WORDS = {"accepted": "in force", "paused": "paused", "withdrawn": "withdrawn"}
+_WORDS = {"accepted": "in force", "paused": "paused", "withdrawn": "unsubscribed"}
 
 
 class Unanswered(JobError):
@@ -45,7 +45,7 @@ class ChangeRefused(JobError):
         self.reasons = dict(reasons)
         some = [f"{plain(id)}: {reason}" for id, reason in zip(reasons, reasons.values(), strict=True)][:NAMED]
         more = f" and {len(reasons) - NAMED:,} others" if len(reasons) > NAMED else ""
-        super().__init__(f"refused: {'; '.join(some)}{more}")
+        super().__init__(f"rejected: {'; '.join(some)}{more}")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class ChangeAck:
             elsewhere = f", partition {by['partition']}" if by["partition"] != self.partition else ""
             return f"superseded by a later change, offset {by['offset']}{elsewhere}"
         if self.refused:
-            return f"refused: {self.reason}"
+            return f"rejected: {self.reason}"
         events = ", ".join(_places(self.status["in_force_from"]))
         return f"{_WORDS[self.status['status']]} from version {self.status['version']}, events {events}"
 
@@ -148,7 +148,7 @@ class PendingChanges:
 
 def starts(topics: Topics, topic: str) -> Starts:
     """The end offsets of a topic. Raises TopicMissing and Forbidden."""
-    topics.required([topic], "there the job would answer; `run_stream.py topics create` makes what it needs")
+    topics.required([topic], "the job writes its answers there; `run_stream.py topics create` creates the topics")
     return topics.ends([topic], TIMEOUT_S)
 
 
@@ -169,8 +169,8 @@ def answers(cluster: Cluster, starts: Starts, pending: PendingChanges, timeout_s
 def _unanswered(pending: PendingChanges, written: int, topics: list[str], timeout_s: float) -> str:
     some = [id for id, _ in zip(pending.ids(), range(NAMED), strict=False)]
     return (
-        f"{len(pending):,} of {written:,} changes are not answered after {timeout_s:g} s: "
-        f"{', '.join(map(repr, some))}{', ...' if len(pending) > len(some) else ''}. They are written and will be "
-        f"answered on {', '.join(topics)} by the next batch of a job that reads them: is it running (`run_stream.py "
-        "run`), with the same topics and brokers? Many changes at once may need a longer timeout"
+        f"no answer to {len(pending):,} of {written:,} changes within {timeout_s:g} s: "
+        f"{', '.join(map(repr, some))}{', ...' if len(pending) > len(some) else ''}. The changes are written; a "
+        f"running job (`run_stream.py run`) with the same topics and brokers answers them on {', '.join(topics)} with "
+        "its next batch. Many changes at once need a longer timeout"
     )

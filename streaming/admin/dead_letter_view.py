@@ -10,9 +10,9 @@ import orjson
 from streaming.admin.dead_letters import StoredDeadLetter
 from streaming.text_format import as_text_or_base64, cut, plain, pretty, time_of
 
-WIDTHS = (10, 20, 21, 6)  # of the columns before the origin
+WIDTHS = (10, 20, 21, 9)  # of the columns before the origin
 SHORTEST = 8  # characters of the origin's topic
-HEADING = ("PLACE", "TIME (UTC)", "REASON", "TRIES", "ORIGIN")
+HEADING = ("POSITION", "TIME (UTC)", "REASON", "ATTEMPTS", "ORIGIN")
 
 
 def heading() -> str:
@@ -20,7 +20,7 @@ def heading() -> str:
 
 
 def row(letter: StoredDeadLetter, width: int) -> str:
-    """Two lines: its place and its origin; its subscriber and the detail, cut to `width`."""
+    """Two lines: its position and its origin; its subscriber and the detail, cut to `width`."""
     where = "-"
     if origin := letter.origin:
         at = f"{origin.partition}:{origin.offset}"
@@ -32,10 +32,10 @@ def row(letter: StoredDeadLetter, width: int) -> str:
 
 
 def page(letter: StoredDeadLetter) -> Iterator[str]:
-    """Everything known of a letter, as lines."""
+    """All facts of a dead letter, as lines."""
     origin = letter.origin
     facts = {
-        "place": str(letter.place),
+        "position": str(letter.place),
         "time": time_of(letter.time_ms),
         "reason": letter.reason,
         "detail": letter.detail,
@@ -63,10 +63,10 @@ def page(letter: StoredDeadLetter) -> Iterator[str]:
 
 
 def as_data(letter: StoredDeadLetter) -> dict[str, Any]:
-    """A letter as JSON; bytes that are not text are in base64, under a name that says so."""
+    """A dead letter as JSON. Bytes that are not UTF-8 are in base64, under a name that ends with `_base64`."""
     origin = letter.origin
     data: dict[str, Any] = {
-        "place": str(letter.place),
+        "position": str(letter.place),
         "time": time_of(letter.time_ms, "T"),
         "reason": letter.reason,
         "detail": letter.detail,
@@ -89,7 +89,7 @@ def _columns(texts: tuple[str, ...]) -> str:
 
 
 def _short(value: bytes) -> str:
-    """The whole value on one line: text, or hexadecimal."""
+    """The whole value on one line, as a string or in hexadecimal."""
     try:
         return plain(value.decode(), quoted=False)
     except UnicodeDecodeError:

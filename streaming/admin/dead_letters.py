@@ -36,7 +36,7 @@ class DeadLetterPosition(NamedTuple):
     def of(cls, text: str) -> DeadLetterPosition:
         """Raises ValueError."""
         if not (match := _PLACE.fullmatch(text)):
-            raise ValueError(f"{text!r} is not the place of a letter, PARTITION:OFFSET, such as 0:12")
+            raise ValueError(f"{text!r} is not the position of a dead letter; write PARTITION:OFFSET, such as 0:12")
         return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
@@ -169,7 +169,7 @@ def _divided(headers: Headers) -> tuple[Headers, dict[str, str]]:
 
 def _one_of(known: tuple[str, ...], text: str) -> str:
     if text not in known:
-        raise ValueError(f"the reason {text!r} is none of {', '.join(known)}")
+        raise ValueError(f"unknown reason {text!r}; known: {', '.join(known)}")
     return text
 
 
@@ -189,5 +189,5 @@ def _ids(text: str | None) -> str | None:
     if text is not None:
         ids = orjson.loads(text)
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
-            raise ValueError("its subscription ids are not a JSON list of texts")
+            raise ValueError("its subscription ids are not a JSON list of strings")
     return text

@@ -43,4 +43,4 @@ def _flagged(document: Mapping[str, Any], pause: bool) -> dict[str, Any]:
 
 def missing(id: str, last: Mapping[str, StoredSubscription]) -> str:
     """The reason that an id has no document."""
-    return f"{id!r} is withdrawn" if id in last else f"no subscription has the id {id!r}"
+    return f"{id!r} is unsubscribed" if id in last else f"no subscription has the id {id!r}"

@@ -56,8 +56,8 @@ IDS_LEFT_OUT = "ids left out"
 INCOMPLETE = "incomplete"
 OVERSIZE = "oversize"
 MISSING_TOPIC = "missing topic"
-NO_LETTER = "no letter"
-NOT_TAKEN = "not taken"
+NO_LETTER = "no dead letter"
+NOT_TAKEN = "rejected by Kafka"
 NOT_READ = "topic not read"
 
 
@@ -81,8 +81,8 @@ class RedriveOutcome:
 
     def as_data(self) -> dict[str, Any]:
         if not self.skipped:
-            return {"place": str(self.place), "outcome": self.what}
-        return {"place": str(self.place), "outcome": "skipped", "why": self.what, "detail": self.detail}
+            return {"position": str(self.place), "outcome": self.what}
+        return {"position": str(self.place), "outcome": "skipped", "why": self.what, "detail": self.detail}
 
     def __str__(self) -> str:
         return f"{self.place}: skipped, {self.what}: {self.detail}" if self.skipped else f"{self.place}: {self.what}"
@@ -136,7 +136,7 @@ def opened(settings: Settings, dry: bool = False) -> Iterator[Redrive]:
                 producer.publish(sent)
             except Unsettled:
                 raise Fenced(
-                    f"another redrive of query.name = {settings.query.name!r} was started, so this one stops; "
+                    f"another redrive with query.name = {settings.query.name!r} was started, so this one stops; "
                     "nothing was lost"
                 ) from None
 
@@ -211,7 +211,9 @@ class Redrive:
         if letter.origin is None:
             return RedriveOutcome(place, NO_LETTER, letter.detail)
         if letter.value_left_out:
-            detail = f"it was too large for a letter ({letter.about['value_bytes']} bytes); {_where(letter.origin)}"
+            detail = (
+                f"it was too large for a dead letter ({letter.about['value_bytes']} bytes); {_where(letter.origin)}"
+            )
             return RedriveOutcome(place, LEFT_OUT, detail)
         if letter.reason in records.OF_EVENTS:
             return self._event(letter, letter.origin)
@@ -219,7 +221,7 @@ class Redrive:
             return self._delivery(letter, letter.origin)
         topic = self._topic_of_change(letter.origin)
         if topic not in self.partitions:
-            return RedriveOutcome(place, NOT_READ, f"{topic} is no topic of subscriptions of this job")
+            return RedriveOutcome(place, NOT_READ, f"{topic} is not a topic of subscriptions of this job")
         if place in superseded:
             return RedriveOutcome(place, SUPERSEDED, f"{topic} has a later record of its key")
         return self._as_it_was(letter, letter.origin, topic)
@@ -229,7 +231,7 @@ class Redrive:
         if not events.by_topic:
             return self._as_it_was(letter, origin, events.topic)
         if origin.topic not in events.topics:
-            return RedriveOutcome(letter.place, NOT_READ, f"{origin.topic} is no topic of events of this job")
+            return RedriveOutcome(letter.place, NOT_READ, f"{origin.topic} is not a topic of events of this job")
         return self._as_it_was(letter, origin, origin.topic)
 
     def _as_it_was(self, letter: StoredDeadLetter, origin: Origin, topic: str) -> Record:
@@ -241,12 +243,10 @@ class Redrive:
     def _delivery(self, letter: StoredDeadLetter, origin: Origin) -> Record | RedriveOutcome:
         deliveries, place = self.settings.deliveries, letter.place
         if letter.ids is None and "subscriptions" in letter.about:
-            detail = f"they were too many for a letter ({letter.about['subscriptions']}); {_where(origin)}"
+            detail = f"they were too many for a dead letter ({letter.about['subscriptions']}); {_where(origin)}"
             return RedriveOutcome(place, IDS_LEFT_OUT, detail)
         if letter.subscriber is None or letter.ids is None or letter.matchversion is None:
-            return RedriveOutcome(
-                place, INCOMPLETE, "it does not say for whom it is, by which subscriptions and version"
-            )
+            return RedriveOutcome(place, INCOMPLETE, "it does not name its subscriber, subscriptions and version")
         headers = records.event_headers(letter.headers, origin, letter.matchversion, false_positives=letter.approximate)
         rule = DeliveryRule.of(deliveries)
         record = rule.record(letter.subscriber, letter.key, letter.value, headers, letter.ids, records.BY_KEY)
@@ -311,4 +311,4 @@ def _is_later(message: Message, origin: Origin) -> bool:
 
 
 def _where(origin: Origin) -> str:
-    return f"it is still at {origin.topic}, {origin.partition}:{origin.offset}, for as long as that topic keeps it"
+    return f"the original is at {origin.topic}, {origin.partition}:{origin.offset}, until retention deletes it"

@@ -108,7 +108,7 @@ def opened(settings: Settings, id: str, from_ms: int | None, to_ms: int | None, 
     def spans(consumer: Consumer, bounds: Mapping[TopicPartition, Span]) -> Mapping[TopicPartition, Span]:
         return {} if from_ms is None else times.between(consumer, bounds, from_ms, to_ms)
 
-    absent = JobError(f"no replay {name!r} has begun; pass --from to start one")
+    absent = JobError(f"replay {name!r} not found; pass --from to start it")
     with _of_spans(cluster, settings, word, spans, name, absent) as replay:
         yield replay
 
@@ -126,13 +126,15 @@ def joined(settings: Settings, id: str, start: Start | None, timeout_s: float) -
     settings = resolved(settings, topics.partitions)
     word = latest(cluster, settings, id)
     if word.change.paused:
-        raise NotJoined(f"the subscription {id!r} is paused, so nothing is live; `resume {id} --catch-up` resumes it")
+        raise NotJoined(
+            f"the subscription {id!r} is paused; `resume {id} --catch-up` resumes it and delivers the past events"
+        )
     recorded = start_of(word)
     chosen = next((one for one in (recorded, word.change.start, start) if one is not None), None)
     if chosen is None:
         raise NotJoined(
-            f"the subscription {id!r} has no start: neither `from` in its document, nor one by `subscribe --from` or "
-            f"`resume --catch-up`; `replay {id} --from TIME` delivers past events"
+            f"the subscription {id!r} has no start: its document has no `from`, and neither `subscribe --from` nor "
+            f"`resume --catch-up` recorded one; `replay {id} --from TIME` delivers past events"
         )
     statuses = answered(cluster, settings, {id: word}, timeout_s)[id]
     live = live_from(settings, statuses[-1]) if statuses else None
@@ -147,7 +149,7 @@ def joined(settings: Settings, id: str, start: Start | None, timeout_s: float) -
         return {} if live is None else until_live(bounds, begin, live)
 
     absent = NotJoined(
-        f"the status that says from where {id!r} is in force is gone, because a later change of {id!r} was refused; "
+        f"the status that tells from which event {id!r} is in force was replaced by that of a later, rejected change; "
         f"`replay {id} --from TIME --to TIME` delivers past events"
     )
     with _of_spans(cluster, settings, word, spans, name, absent) as replay:
@@ -192,7 +194,7 @@ def _of_spans(
                 raise absent
             yield replay
     except KafkaException as error:
-        raise translate(error.args[0], "the topics cannot be read") from error
+        raise translate(error.args[0], f"{', '.join([*topics, to])} cannot be read") from error
 
 
 def _topic(settings: Settings, word: StoredSubscription) -> str:
@@ -214,7 +216,7 @@ def latest(cluster: Cluster, settings: Settings, id: str) -> StoredSubscription:
     if last is None:
         raise NoSubscription(_why_none(records, id, tenant))
     if last.value is None:
-        raise NoSubscription(f"the subscription {id!r} was withdrawn")
+        raise NoSubscription(f"the subscription {id!r} is unsubscribed")
     return last
 
 
@@ -224,7 +226,7 @@ def _why_none(records: Sequence[Message], id: str, tenant: Tenant) -> str:
         try:
             read_change(message.key(), message.value(), tenant)
         except Refused as refused:
-            return f"the job refuses the subscription {id!r}: {refused}"
+            return f"the job rejects the subscription {id!r}: {refused}"
     return f"there is no subscription {id!r} in the topic {tenant.topic}"
 
 
@@ -257,7 +259,7 @@ class Replay:
 
     def __str__(self) -> str:
         if self.done == self.size > 0:
-            return f"the replay {self.name} is finished; another --name, with --from, begins it anew"
+            return f"the replay {self.name} is finished; pass --from and another --name to replay again"
         return (
             f"replay {self.name} of {self.change.subscription.id} for {self.change.subscription.subscriber}: "
             f"{self.done:,} of {self.size:,} offsets of {', '.join(self.settings.events.names)} done"
@@ -273,11 +275,14 @@ class Replay:
             return
         if begun.document != digest:
             raise JobError(
-                f"the subscription {id!r} was changed since the replay {self.name!r} began; start another --name "
-                "with --from"
+                f"the subscription {id!r} was changed since the replay {self.name!r} began; pass --from and another "
+                "--name to start a new replay"
             )
         if shorter := [topic for (topic, p), note in self.notes.items() if note.end > bounds[topic, p][1]]:
-            raise JobError(f"the topic {shorter[0]} is shorter than when the replay {self.name!r} began")
+            raise JobError(
+                f"the topic {shorter[0]} has fewer records than when the replay {self.name!r} began; pass --from and "
+                "another --name to start a new replay"
+            )
 
     def run(
         self,
@@ -334,12 +339,12 @@ class Replay:
             self.producer.publish_pieces(batch.pieces, self.matching.destinations, offsets, notes)
         except Unsettled:
             raise Fenced(
-                f"the replay {self.name!r} was started again elsewhere, so this one stops; nothing was lost"
+                f"the replay {self.name!r} was started elsewhere, so this one stops; nothing was lost"
             ) from None
         except Aborted as aborted:
             raise JobError(
-                f"the transaction in hand was given up, and nothing of it is visible: {aborted}; "
-                f"--name {self.name} goes on before it"
+                f"the current transaction was aborted ({aborted}); none of it is visible. Resume with: "
+                f"replay {self.change.subscription.id} --name {self.name}"
             ) from aborted
 
 

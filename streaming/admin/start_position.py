@@ -67,8 +67,8 @@ def start_of(word: StoredSubscription) -> Offsets | None:
         return parsed_offsets(orjson.loads(word.start))
     except ValueError:
         raise NotJoined(
-            f"the header {START} of the subscription {word.id!r} is not offsets by topic and partition; write the "
-            "subscription again"
+            f"the header {START} of the subscription {word.id!r} holds no offsets by topic and partition; write "
+            "the subscription again"
         ) from None
 
 
@@ -89,7 +89,7 @@ def offsets_of(cluster: Cluster, settings: Settings, start: Start) -> Offsets:
     assert not isinstance(start, str)
     if unknown := [f"{topic}/{partition}" for topic, partition in start if (topic, partition) not in bounds]:
         known = ", ".join(f"{topic}/0 to {topic}/{count - 1}" for topic, count in there.items())
-        raise NotJoined(f"no partition {', '.join(unknown)} of the topics of events; there are {known}")
+        raise NotJoined(f"the topics of events have no partition {', '.join(unknown)}; known: {known}")
     return {at: start.get(at, high) for at, (_, high) in bounds.items()}
 
 
@@ -117,8 +117,8 @@ def withheld_from(
     for id, statuses in answered(cluster, settings, paused, timeout_s).items():
         if not statuses:
             raise JobError(
-                f"the status of the pause of {id!r} is gone, because a later change of {id!r} was refused, so the "
-                f"offset at which it was paused is unknown. Nothing was written; `resume {id}`, then "
+                f"the status of the pause of {id!r} was replaced by that of a later, rejected change, so the offset of "
+                f"the pause is unknown. Nothing was written; run `resume {id}`, then "
                 f"`replay {id} --from TIME --to TIME`"
             )
         found[id] = live_from(settings, paused_first(statuses))
@@ -142,8 +142,9 @@ def live_from(settings: Settings, status: Status) -> Offsets:
         return {(topic, int(p)): offset for topic, of_topic in offsets.items() for p, offset in of_topic.items()}
     if len(settings.events.names) > 1:
         raise NotJoined(
-            f"the status of {status['id']!r} is from a run with one topic of events and does not name it; there are "
-            f"{', '.join(settings.events.names)} now. `replay {status['id']} --from TIME --to TIME` replays past events"
+            f"the status of {status['id']!r} names no topic, since it is from a run with a single topic of events; the "
+            f"topics are {', '.join(settings.events.names)}. `replay {status['id']} --from TIME --to TIME` replays "
+            "past events"
         )
     (topic,) = settings.events.names
     return {(topic, int(p)): offset for p, offset in offsets.items()}
@@ -169,7 +170,7 @@ def answered(
                 if ack.refused:
                     raise ChangeRefused({ack.id: ack.reason})
                 if ack.superseded:
-                    raise NotJoined(f"{ack.id}: {ack}; the same command again goes on with that one")
+                    raise NotJoined(f"{ack.id}: {ack}; repeat the command to continue with that change")
         except Unanswered as unanswered:
             raise Unanswered(f"{unanswered}. {GOES_ON}") from None
         histories = _histories(cluster, settings, words)

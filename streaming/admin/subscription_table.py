@@ -9,7 +9,7 @@ import orjson
 from streaming.admin.subscription_topic import StoredSubscription
 from streaming.text_format import cut, plain, time_of
 
-ACTIVE, PAUSED, EXPIRED = "active", "paused", "expired"
+IN_FORCE, PAUSED, EXPIRED = "in force", "paused", "expired"
 WIDTHS = (24, 16, 8)  # of the columns before the pattern
 SHORTEST = 20  # characters of the pattern
 HEADING = ("ID", "SUBSCRIBER", "STATE", "PATTERN")
@@ -18,7 +18,7 @@ HEADING = ("ID", "SUBSCRIBER", "STATE", "PATTERN")
 def state(subscription: StoredSubscription, now_ms: int) -> str:
     if subscription.change.paused:
         return PAUSED
-    return ACTIVE if subscription.change.subscription.in_force(now_ms) else EXPIRED
+    return IN_FORCE if subscription.change.subscription.in_force(now_ms) else EXPIRED
 
 
 def heading() -> str:

@@ -100,7 +100,7 @@ class ClusterInfo:
         try:
             return list(self._admin.list_topics(timeout=TIMEOUT_S).brokers)
         except KafkaException as error:
-            raise translate(error.args[0], "the brokers do not say how many they are") from None
+            raise translate(error.args[0], "cannot list the brokers") from None
 
     def _configs(self, resources: Sequence[ConfigResource]) -> Mapping[ConfigResource, Mapping[str, str]]:
         found = {}

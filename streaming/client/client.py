@@ -338,9 +338,9 @@ class Client:
         from streaming.admin import replay
 
         if name is None and from_ms is None:
-            raise ValueError("pass from_ms to begin a replay, or name to go on with one")
+            raise ValueError("pass from_ms to start a replay, or name to resume one")
         if name is not None and not replay.NAME.fullmatch(name):
-            raise ValueError("the name of a replay has 1 to 100 letters, digits, dots, underscores or hyphens")
+            raise ValueError("the name of a replay must have 1 to 100 letters, digits, dots, underscores or hyphens")
         with replay.opened(self._settings, id, from_ms, to_ms, name) as open_replay:
             yield open_replay
 

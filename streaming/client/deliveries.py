@@ -150,7 +150,7 @@ class Deliveries:
         Raises `GroupChanged` if their partitions were assigned to another member, and other JobErrors.
         """
         if self._group is None:
-            raise ValueError("only deliveries that are opened with a group can be committed")
+            raise ValueError("only deliveries that were opened with a group can be committed")
         offsets = [TopicPartition(self._topic, p, offset) for p, offset in self._reached.items()]
         if not offsets:
             return

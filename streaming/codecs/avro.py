@@ -31,14 +31,14 @@ class _Decoder(BinaryDecoder):
     def read_long(self) -> int:
         self.left -= 1
         if self.left < 0:
-            raise ValueError(f"more than {MAX_NUMBERS:,} numbers, lengths and counts by a schema that holds itself")
+            raise ValueError(f"more than {MAX_NUMBERS:,} numbers, lengths and counts with a recursive schema")
         number = 0
         for shift in range(0, 64, 7):
             (byte,) = self.fo.read(1) or b"\x80"
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return (number >> 1) ^ -(number & 1)
-        raise ValueError("a number has no end")
+        raise ValueError("a number does not end")
 
     read_int = read_long
 
@@ -57,7 +57,7 @@ class Avro:
         try:
             event = read(data)
         except RecursionError:
-            raise Undecodable(f"nested too deeply, read by schema {id}") from None
+            raise Undecodable(f"nested too deeply for schema {id}") from None
         except Exception as error:  # the library has no error of its own for bytes that are not what they should be
             raise Undecodable(f"not Avro of schema {id}: {type(error).__name__}: {error}") from None
         if left := len(data.read()):
@@ -95,7 +95,7 @@ class Avro:
                 continue
             done.add(reference)
             if len(done) > MAX_REFERENCES:
-                raise Undecodable(f"the schema needs more than {MAX_REFERENCES} others")
+                raise Undecodable(f"the schema refers to more than {MAX_REFERENCES} other schemas")
             other = self._registry.referenced(reference)
             recursive |= self._add_references(other, named, done)
             try:

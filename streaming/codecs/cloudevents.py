@@ -29,11 +29,11 @@ def decode(value: bytes | None, headers: Headers) -> dict[str, Any]:
     content_type = _content_type(headers)
     media = _media(content_type)
     if media.startswith(BATCH):
-        raise Undecodable(f"{media}: the record holds a batch of CloudEvents; a record must hold one event")
+        raise Undecodable(f"{media}: a batch of CloudEvents in one record is not supported; write one event per record")
     if media == ENVELOPE:
         return _checked_data(_checked(decode_event(value)))
     if media.startswith(ANY_ENVELOPE):
-        raise Undecodable(f"{media}: this format of CloudEvents is not supported; {ENVELOPE} is")
+        raise Undecodable(f"{media}: this format of CloudEvents is not supported; supported: {ENVELOPE}")
     if "ce_specversion" in headers:
         return _binary(value, headers, content_type)
     raise Undecodable(f"not a CloudEvent: it has neither the content-type {ENVELOPE} nor a header ce_specversion")
@@ -62,7 +62,7 @@ def _binary(value: bytes | None, headers: Headers, content_type: str | None) -> 
 def _checked(event: dict[str, Any]) -> dict[str, Any]:
     missing = [name for name in REQUIRED if not (isinstance(event.get(name), str) and event[name])]
     if missing:
-        raise Undecodable(f"not a CloudEvent: {', '.join(missing)} missing or not a text")
+        raise Undecodable(f"not a CloudEvent: {', '.join(missing)} missing or not a string")
     if event["specversion"] != VERSION:
         raise Undecodable(f"the CloudEvent has specversion {event['specversion']!r}; only {VERSION} is supported")
     return event
@@ -77,7 +77,7 @@ def _checked_data(event: dict[str, Any]) -> dict[str, Any]:
     data = event["data_base64"]
     try:
         if not isinstance(data, str):
-            raise ValueError(f"not a text but {kind(data)}")
+            raise ValueError(f"not a string but {kind(data)}")
         b64decode(data, validate=True)
     except ValueError as error:
         raise Undecodable(f"not a CloudEvent: data_base64 is not Base64: {error}") from None
@@ -111,7 +111,7 @@ def _text(raw: bytes, what: str, charset: str = "utf-8") -> str:
             raise LookupError(f"unknown encoding: {charset}")
         return raw.decode(charset)
     except (UnicodeDecodeError, LookupError) as error:
-        raise Undecodable(f"{what} is not a text: {error}") from None
+        raise Undecodable(f"{what} is not text: {error}") from None
 
 
 def _parsed(value: bytes) -> Any:

@@ -68,7 +68,7 @@ def _path(value: bytes) -> tuple[Path, int]:
     if count == 0:
         return (0,), at
     if not 0 < count <= len(value):
-        raise Undecodable(f"the value names its message by a path of {count} places")
+        raise Undecodable(f"the path of its message has {count} steps")
     path = []
     for _ in range(count):
         index, at = _varint(value, at)
@@ -86,4 +86,4 @@ def _varint(value: bytes, at: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << (7 * shift)
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), at + shift + 1
-    raise Undecodable("the path of its message has a number without an end")
+    raise Undecodable("a number in the path of its message does not end")

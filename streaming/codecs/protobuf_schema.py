@@ -46,7 +46,7 @@ def file_of(registry: Registry, schema: Schema, name: str) -> FileDescriptor:
 
 def _collect(registry: Registry, schema: Schema, name: str, files: dict[str, FileDescriptorProto]) -> None:
     if len(files) > MAX_REFERENCES:
-        raise Undecodable(f"the schema needs more than {MAX_REFERENCES} others")
+        raise Undecodable(f"the schema refers to more than {MAX_REFERENCES} other schemas")
     files[name] = FileDescriptorProto.FromString(b64decode(schema.text, validate=True))
     files[name].name = name
     for reference in schema.references:

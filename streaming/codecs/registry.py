@@ -81,10 +81,10 @@ class Registry:
         The type is requested first: registries do not define a `format` that the type lacks.
         """
         if id > GREATEST_ID:  # the registry would not understand the question
-            raise Undecodable(f"schema {id} is not known to the registry")
+            raise Undecodable(f"the schema registry has no schema {id}")
         schema = self._get(f"schemas/ids/{id}", f"schema {id}")
         if schema.type != type:
-            raise Undecodable(f"schema {id} has the type {schema.type}; this stream reads {type}")
+            raise Undecodable(f"schema {id} has the type {schema.type}, but events.codec needs {type}")
         return self._get(f"schemas/ids/{id}", f"schema {id}", format=format) if format else schema
 
     def referenced(self, reference: Reference, format: str | None = None) -> Schema:
@@ -110,7 +110,7 @@ class Registry:
             raise RegistryUnreachable(f"the schema registry at {self._url} does not answer: {error}") from None
         status = response.status
         if status in BUSY:
-            raise RegistryUnreachable(f"the schema registry at {self._url} cannot answer now: status {status}")
+            raise RegistryUnreachable(f"the schema registry at {self._url} is busy: status {status}")
         document = _document(response.data)
         reason = ""
         if status == 404 and document.get("error_code") in UNKNOWN:
@@ -124,13 +124,11 @@ class Registry:
             raise Undecodable(reason)
         if status in (401, 403):
             raise JobError(
-                f"the schema registry refuses {where}: status {status}; set the credentials in schema_registry.options"
+                f"the schema registry rejects {where}: status {status}; set the credentials in schema_registry.options"
             )
         schema = _schema(document) if status == 200 else None
         if schema is None:
-            raise JobError(
-                f"{where} is not the answer of a schema registry: status {status}; is schema_registry.url right?"
-            )
+            raise JobError(f"{where} is not a schema registry: status {status}; correct schema_registry.url")
         return schema
 
 

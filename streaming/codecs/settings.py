@@ -39,7 +39,7 @@ class RegistrySettings:
         if ":" not in options.get("basic.auth.user.info", ":"):
             raise _wrong("basic.auth.user.info must be name:password, with a colon")
         if {"basic.auth.user.info", "bearer.auth.token"} <= options.keys():
-            raise _wrong("basic.auth.user.info and bearer.auth.token exclude each other; keep one")
+            raise _wrong("basic.auth.user.info and bearer.auth.token exclude each other; set only one")
 
     @classmethod
     def of(cls, url: str, options: Mapping[str, str]) -> RegistrySettings | None:

@@ -164,7 +164,7 @@ class Console:
 
     def _state(self) -> Snapshot:
         if (snapshot := self.snapshot()) is None:
-            raise StateMissing("the state is being restored; try again once the job is ready")
+            raise StateMissing("the state is being restored; try again when the job is ready")
         return snapshot
 
     def _now_ms(self) -> int:

@@ -90,11 +90,11 @@ def read_change(key: bytes | None, value: bytes | None, tenant: Tenant = ANYBODY
     id = text_of(key)
     if value is None:
         if id is None:
-            raise Refused(None, "a withdrawal (no value) needs the subscription's id as its key")
+            raise Refused(None, "a deletion (no value) needs the subscription's id as its key")
         _check(tenant, id)
         return Change(Subscription(id), None)
     if len(value) > MAX_DOCUMENT_BYTES:
-        raise Refused(id, f"the document has {len(value):,} bytes; at most {MAX_DOCUMENT_BYTES:,} are taken")
+        raise Refused(id, f"the document has {len(value):,} bytes; the maximum is {MAX_DOCUMENT_BYTES:,}")
     try:
         document = parsed(value)
     except orjson.JSONDecodeError as error:
@@ -162,7 +162,7 @@ def read_envelope(key: str | None, document: Any, tenant: Tenant) -> Envelope:
             raise Refused(key, f"unknown key {name!r}; {known(name, KEYS)}")
     id = document.get("id", key)
     if not isinstance(id, str) or not 0 < len(id) <= MAX_ID_LENGTH:
-        raise Refused(key, f"id must be a text of 1 to {MAX_ID_LENGTH} characters")
+        raise Refused(key, f"id must be a string of 1 to {MAX_ID_LENGTH} characters")
     if key is not None and key != id:
         raise Refused(key, f"the record's key is {key!r} but the document's id {id!r}; they must be the same")
     subscriber = document.get("subscriber")
@@ -202,7 +202,7 @@ def _expiry(id: str, value: Any) -> int | None:
 
 def _start(id: str, value: Any, paused: bool) -> Start:
     if paused:
-        raise Refused(id, "a paused subscription has no past events; leave out from, or paused")
+        raise Refused(id, "a paused subscription cannot have from; leave out from or paused")
     try:
         return parsed_start(value)
     except ValueError as error:

@@ -79,7 +79,9 @@ def check(settings: Settings) -> None:
     """Check the options before Spark starts. Raises JobError if they cannot be used."""
     _registry(settings)
     if (same := tenants.same_number(settings.subscriptions.tenants)) is not None:
-        raise JobError(f"subscriptions.tenants: {same[0]!r} and {same[1]!r} have the same checksum; rename one of them")
+        raise JobError(
+            f"subscriptions.tenants: {same[0]!r} and {same[1]!r} have the same internal number; rename one of them"
+        )
     for tenant in tenants.of(settings).values():
         try:
             lower(parse(tenant.pattern or {}))
@@ -106,8 +108,8 @@ def checked_empty_state(settings: Settings, is_ready: Callable[[str], bool]) -> 
     if chosen.adaptive_after_ms and not ALGORITHMS[chosen.algorithm].rated:
         able = " or ".join(repr(name) for name, algorithm in ALGORITHMS.items() if algorithm.rated)
         raise JobError(
-            f"matching.adaptive_after_ms needs matching.algorithm = {able}, which can do less at the price of "
-            f"deliveries too many; {chosen.algorithm!r} cannot"
+            f"matching.adaptive_after_ms works only with matching.algorithm = {able} (now {chosen.algorithm!r}); set "
+            "it to 0, or change the algorithm"
         )
     return empty
 
@@ -116,13 +118,13 @@ def topics(settings: Settings) -> Topics:
     """The client for topics. Raises JobError if a required one is missing or may not be used, or if the broker refuses
     the settings of new ones."""
     there = Cluster.of(settings).topics()
-    counts = there.required(layout.needed(settings), "`run_stream.py topics create` makes all that the job needs")
+    counts = there.required(layout.needed(settings), "`run_stream.py topics create` creates the topics of the job")
     of_changes = tenants.of(settings).values()
     for tenant in of_changes if settings.subscriptions.tenants else ():
         if counts[tenant.topic] > MOST_PARTITIONS:
             raise JobError(
-                f"{tenant.topic} has {counts[tenant.topic]:,} partitions; where there are tenants, a topic of "
-                f"subscriptions has at most {MOST_PARTITIONS:,}"
+                f"{tenant.topic} has {counts[tenant.topic]:,} partitions; with tenants, a topic of subscriptions may "
+                f"have at most {MOST_PARTITIONS:,}"
             )
     statuses = [tenant.status_topic for tenant in of_changes]
     for name in filter(None, (*statuses, settings.metrics.topic)):

@@ -38,7 +38,7 @@ def commit(
             return deadline.failures, *owner.publish(make(), offsets, starting=starting)
         except Aborted as aborted:
             if aborted.refused:
-                raise Forbidden(f"the broker refuses what the job must write: {aborted}") from aborted
+                raise Forbidden(f"the broker rejects records of the job: {aborted}") from aborted
             if deadline.ends():
                 raise
             # A topic that was deleted a moment ago may still be listed, so the pauses grow.

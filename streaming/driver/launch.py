@@ -69,7 +69,9 @@ def run(
                 began=began,
             ).run()
     except BrokenExecutor as error:
-        raise ProcessLost(f"a process that reads subscriptions has ended: {error}") from error
+        raise ProcessLost(
+            f"a background process (loading, compaction) was killed, often for lack of memory: {error}"
+        ) from error
     except Py4JJavaError as error:  # an answer of the JVM, which runs
         raise SparkFailed(f"Spark failed: {error.java_exception.toString()}") from error
     except (Py4JError, ConnectionError) as error:

@@ -159,8 +159,8 @@ def _created(config: Mapping[str, str]) -> SparkSession:
             log.warning("jvm_start_failed", exit_code=code)
         time.sleep(1.0 + attempt)
     raise JobError(
-        f"Spark's JVM ended while it started, {START_ATTEMPTS} times, with exit code {code}; standard error says why. "
-        "It must be Java 17 or newer (JAVA_HOME), and take what spark.options has for the driver"
+        f"Spark's JVM failed to start {START_ATTEMPTS} times, with exit code {code}; standard error shows the reason. "
+        "Check JAVA_HOME (Java 17 or newer) and the driver options in spark.options."
     )
 
 
@@ -248,9 +248,9 @@ def _check_source(spark: SparkSession) -> None:
     except AnalysisException as error:
         connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
         raise JobError(
-            f"Spark has no Kafka connector: give spark-submit `--packages {connector}`, or a session of your own "
-            f"`spark.jars.packages` = {connector!r}; without a network `--jars` or `spark.jars` with all files of "
-            "jars/spark, as one list with commas"
+            f"Spark has no Kafka connector: pass `--packages {connector}` to spark-submit, or set "
+            f"`spark.jars.packages` = {connector!r} in a session of your own. Without a network, pass all files of "
+            "jars/spark, separated by commas, by `--jars` or `spark.jars`"
         ) from error
 
 
@@ -273,19 +273,19 @@ def _check(config: Mapping[str, str]) -> None:
     """Check that a job can work with the settings of a session. Raises JobError."""
     if config.get("spark.stage.maxConsecutiveAttempts") != "1":
         raise JobError(
-            "spark.stage.maxConsecutiveAttempts must be 1: tasks of a stage that Spark runs again would publish "
-            "beside those of the first attempt; the job itself repeats what was not committed. A program that makes "
-            "its session itself gives it `streaming.spark_defaults()`"
+            "spark.stage.maxConsecutiveAttempts must be 1, because tasks of a repeated stage would publish in "
+            "addition to those of the first attempt (the job itself repeats uncommitted batches). A program that "
+            "creates its own session passes it `streaming.spark_defaults()`"
         )
     if config.get("spark.speculation") == "true":
         raise JobError(
-            "spark.speculation must be false: only the first attempt at a task publishes, so a second one would end "
-            "the batch; a worker that hangs is killed after a while"
+            "spark.speculation must be false, because only the first attempt of a task may publish; the job itself "
+            "kills workers that hang"
         )
     if on_cluster(config["spark.master"]) and config.get("spark.io.encryption.enabled") == "true":
         raise JobError(
-            "spark.io.encryption.enabled: the workers of a cluster map the subscriptions from files, which they cannot "
-            "do if Spark encrypts these; encrypt the disks of spark.local.dir instead"
+            "spark.io.encryption.enabled must be false, because workers map the subscriptions from files that Spark "
+            "would encrypt; encrypt the disks of spark.local.dir instead"
         )
 
 
@@ -296,7 +296,7 @@ def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratc
     """
     files = sorted(jars.glob("*.jar"))
     if not files:
-        raise JobError(f"no jars in {jars}; `make setup` puts them there")
+        raise JobError(f"no jars in {jars}; run `make setup`")
     local = not on_cluster(master)
     config = {
         **TUNING,

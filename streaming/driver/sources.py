@@ -44,7 +44,7 @@ def check(client: Mapping[str, str], spark: Mapping[str, str]) -> None:
     ours, theirs = (options.get(PROTOCOL, "plaintext") for options in (client, spark))
     if ours.lower() != theirs.lower():
         raise JobError(
-            f"kafka.client has {PROTOCOL} = {ours!r} and kafka.spark {theirs!r}; both speak to the same brokers"
+            f"kafka.client and kafka.spark have different {PROTOCOL} ({ours!r}, {theirs!r}); set the same in both"
         )
 
 

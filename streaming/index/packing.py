@@ -59,5 +59,5 @@ def _together(about: dict[str, Any], arrays: dict[str, Any], kind: type[T], name
     try:
         thing: T = stored.put_together(about["layouts"], about["tree"], arrays, kind)
     except (MatchingError, LookupError) as error:
-        raise MatchingError(f"{name}: {error}; it was spoiled or written by another version") from None
+        raise MatchingError(f"{name}: {error}; it is corrupted or was written by another version") from None
     return thing

@@ -137,11 +137,14 @@ class RecordWriter:
                 progress(written)
             left = producer.flush(TIMEOUT_S)
         except KafkaException as error:
-            raise translate(error.args[0], f"records were not taken by {topic}") from error
+            raise translate(error.args[0], f"records were not written to {topic}") from error
         if failed:
-            raise translate(failed[0], f"{left + len(failed)} of {written} records were not taken by {topic}")
+            raise translate(failed[0], f"{left + len(failed)} of {written} records were not written to {topic}")
         if left:
-            raise BrokerUnreachable(f"{left} of {written} records were not taken by {topic}: no answer")
+            raise BrokerUnreachable(
+                f"{left} of {written} records were not acknowledged by {topic} within {TIMEOUT_S:g} s; check the "
+                "brokers and min.insync.replicas"
+            )
         return written
 
     def _opened(self) -> Producer:

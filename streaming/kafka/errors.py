@@ -41,7 +41,7 @@ _PASSING = (
 def translate(error: KafkaError, what: str) -> JobError:
     """The error to raise when `what` failed."""
     if error.code() in _FORBIDDEN:
-        return Forbidden(f"{what}: {error.str()}; SECURITY.md lists the rights that are needed")
+        return Forbidden(f"{what}: {error.str()}; SECURITY.md lists the permissions that are needed")
     if error.code() in _NOT_KNOWN:
         return Unauthenticated(f"{what}: {error.str()}")
     return (BrokerUnreachable if is_passing(error) else JobError)(f"{what}: {error.str()}")
@@ -73,5 +73,5 @@ class AuthErrorListener:
         """Raises Unauthenticated if authentication failed: another try would not help."""
         if self._error is not None:
             raise translate(
-                self._error, f"the broker at {address} and this client do not trust each other (kafka.client)"
+                self._error, f"authentication or TLS with the broker at {address} failed (settings in kafka.client)"
             )

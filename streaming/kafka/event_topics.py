@@ -30,7 +30,9 @@ def resolved(settings: Settings, partitions: Callable[[], Mapping[str, int]]) ->
         return settings
     matched = sorted(topic for topic in partitions() if is_matched(settings, topic))
     if not matched:
-        raise TopicMissing(f"events.topic_pattern = {settings.events.topic_pattern!r} matches no topic; make one first")
+        raise TopicMissing(
+            f"events.topic_pattern = {settings.events.topic_pattern!r} matches no topic; create one first"
+        )
     return settings.model_copy(update={"events": settings.events.model_copy(update={"topics": matched})})
 
 

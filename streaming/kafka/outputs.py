@@ -50,7 +50,7 @@ def check_config(settings: Settings, topics: Topics) -> None:
     subscriber would become a dead letter."""
     deliveries = settings.deliveries
     if deliveries.create_topics and deliveries.layout != "shared" and (why := topics.refused_config(trial(settings))):
-        raise JobError(f"the broker refuses deliveries.topic_config: {why}")
+        raise JobError(f"the broker rejects deliveries.topic_config: {why}")
 
 
 class OutputTopics:

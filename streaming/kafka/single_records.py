@@ -89,7 +89,7 @@ def _left_s(topic: str, deadline: float) -> float:
     """Raises BrokerUnreachable."""
     left_s = deadline - time.monotonic()
     if left_s <= 0:
-        raise BrokerUnreachable(f"{topic} cannot be read: no answer in time")
+        raise BrokerUnreachable(f"{topic} cannot be read: no answer within the time limit")
     return left_s
 
 

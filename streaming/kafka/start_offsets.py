@@ -38,8 +38,9 @@ class Beginning:
             if offset > high:
                 raise OffsetsBeyondEnd(
                     f"{names[source]}, partition {partition}: the committed offset {offset} lies beyond the end, "
-                    f"{high}. The topic was deleted and made again, or has lost records. Set the offsets of the "
-                    "consumer group (query.name) to where reading is to go on; docs/troubleshooting.md says how"
+                    f"{high}. The topic was deleted and recreated, or has lost records. Set the offsets of the "
+                    "consumer group (query.name) to the position at which reading must continue "
+                    "(docs/troubleshooting.md)"
                 )
         known = {source for source, _ in committed}
         for source in sorted({source for source, _ in bounds} - known):

@@ -45,6 +45,6 @@ class Watch:
         """Raises TopicReplaced."""
         if self._replaced is not None:
             raise TopicReplaced(
-                f"the topic {self._replaced} was deleted and made again; its records are read from the first one on. "
-                "What lies at an offset has the same ce_id as what lay there before"
+                f"topic {self._replaced} was deleted and recreated; the job reads it from the beginning. An event at "
+                "an offset gets the same ce_id as the earlier event at that offset"
             )

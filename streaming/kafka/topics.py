@@ -85,8 +85,8 @@ class Topics:
                 return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
         protocol = self._config.get("security.protocol", "plaintext")
         raise BrokerUnreachable(
-            f"no broker answers at {self._address}: {why}. kafka.client has security.protocol = {protocol!r}; "
-            "a TLS listener does not answer plaintext clients, nor the reverse"
+            f"cannot reach a broker at {self._address}: {why}. Check that the broker runs, and that its listener "
+            f"matches security.protocol = {protocol!r} in kafka.client"
         )
 
     def required(self, names: Iterable[str], advice: str = "") -> dict[str, int]:
@@ -125,13 +125,15 @@ class Topics:
         for right in NEEDED:
             if right not in allowed:
                 refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
-                raise translate(refused, f"the topic {name} cannot be used (the right {right.lower()!r} is missing)")
+                raise translate(
+                    refused, f"the topic {name} cannot be used (the permission {right.lower()!r} is missing)"
+                )
 
     def rights(self, names: Collection[str]) -> dict[str, Rights]:
         """The user's operations on these topics. A topic that the user may not see has none; missing topics, and all
         of a broker that does not tell, are left out. Raises JobError."""
         rights: dict[str, Rights] = {}
-        with self._answering("who may use its topics"):
+        with self._answering("list the permissions"):
             described = self._admin.describe_topics(
                 TopicCollection(list(names)), include_authorized_operations=True, request_timeout=TIMEOUT_S
             )
@@ -165,7 +167,7 @@ class Topics:
             wanted = {name: wanted[name] for name in failed if name in passing}
             if wanted and time.monotonic() > deadline:
                 name = min(wanted)
-                raise BrokerUnreachable(f"the topic {name} cannot be made at present: {failed[name].str()}")
+                raise BrokerUnreachable(f"the topic {name} cannot be created: {failed[name].str()}")
             if wanted:
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -220,22 +222,22 @@ class Topics:
         return ""
 
     def delete(self, topics: Iterable[str]) -> None:
-        with self._answering("that topics are deleted"):
+        with self._answering("delete topics"):
             for future in self._admin.delete_topics(list(topics), operation_timeout=TIMEOUT_S).values():
                 answer_of(future, 2 * TIMEOUT_S)
 
     def ends(self, names: Iterable[str], timeout_s: float) -> dict[tuple[str, int], int]:
         """The offsets at which reading would end now, by topic and partition: before the first open transaction.
         Raises JobError."""
-        with self._answering("where topics end"):
+        with self._answering("read end offsets"):
             there = {name: self._admin.list_topics(name, timeout_s).topics[name].partitions for name in names}
         latest = {TopicPartition(name, p): OffsetSpec.latest() for name, ps in there.items() for p in ps}
-        return self._offsets("where topics end", latest, timeout_s, IsolationLevel.READ_COMMITTED)
+        return self._offsets("read end offsets", latest, timeout_s, IsolationLevel.READ_COMMITTED)
 
     def firsts(self, partitions: Iterable[tuple[str, int]], timeout_s: float) -> dict[tuple[str, int], int]:
         """The first offset there is, by topic and partition. Raises JobError."""
         earliest = {TopicPartition(*at): OffsetSpec.earliest() for at in partitions}
-        return self._offsets("where topics begin", earliest, timeout_s, IsolationLevel.READ_UNCOMMITTED)
+        return self._offsets("read first offsets", earliest, timeout_s, IsolationLevel.READ_UNCOMMITTED)
 
     def _offsets(
         self, what: str, wanted: dict[TopicPartition, OffsetSpec], timeout_s: float, isolation: IsolationLevel
@@ -265,7 +267,7 @@ class Topics:
         return {name: str(topic.topic_id) for name, topic in self._described(names, timeout_s)}
 
     def _described(self, names: Iterable[str], timeout_s: float) -> Iterator[tuple[str, TopicDescription]]:
-        with self._answering("which topics there are"):
+        with self._answering("list the topics"):
             described = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout_s)
             for name, future in described.items():
                 try:
@@ -280,7 +282,7 @@ class Topics:
             with self._answering_in_time():
                 yield
         except KafkaException as error:
-            raise translate(error.args[0], f"the broker at {self._address} does not say {what}") from error
+            raise translate(error.args[0], f"cannot {what} at {self._address}") from error
 
     @contextmanager
     def _answering_in_time(self) -> Iterator[None]:
@@ -294,7 +296,7 @@ class Topics:
         consumer = Consumer({**self._config, "group.id": "unused", "enable.auto.commit": False})
         try:
             for partition in range(self.counts([topic])[topic]):
-                with self._answering("where topics begin and end"):
+                with self._answering("read first and end offsets"):
                     low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)
                 yield partition, low, high
         finally:

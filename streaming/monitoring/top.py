@@ -49,7 +49,7 @@ def fetch(url: str) -> Document:
     """Fetch the status of the job at an address. Raises NotRunning."""
     where = f"{readable(url).rstrip('/').removesuffix('/status.json')}/status.json"
     if not where.startswith(("http://", "https://")):
-        raise NotRunning(f"no job answers at {where}: an address has the form http://host:port")
+        raise NotRunning(f"{where} is not an address of a job; write http://HOST:PORT")
     try:
         with urllib3.PoolManager(timeout=urllib3.Timeout(total=TIMEOUT_S)) as http:
             answer = http.request("GET", where, retries=False, redirect=False, preload_content=False)
@@ -60,13 +60,13 @@ def fetch(url: str) -> Document:
     except urllib3.exceptions.HTTPError as error:
         raise NotRunning(f"no job answers at {where}: {error}") from None
     if answer.status != 200:
-        raise NotRunning(f"{where} is not a Sluice job's status page, or it failed: HTTP {answer.status}")
+        raise NotRunning(f"{where} is not the status page of a Sluice job, or it failed: HTTP {answer.status}")
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or not document.keys() >= SHOWN:
-        raise NotRunning(f"{where} is not a Sluice job's status page, or an older one's: it has no status")
+        raise NotRunning(f"{where} is not the status page of a Sluice job of this version: it has no status")
     return document
 
 

@@ -143,13 +143,15 @@ def announced(location: str, url: str) -> Iterator[None]:
 def announcement(location: str) -> str:
     """The address in that file; it may be that of a killed job. Raises NotRunning."""
     if not is_local(location):
-        raise NotRunning(f"the checkpoint {location} is no local directory, so it does not say where its job answers")
+        raise NotRunning(
+            f"the checkpoint {location} is not a local directory, so it has no address of a job; pass --url"
+        )
     file = _directory(location) / MONITORING
     try:
         return file.read_text(errors="replace").strip()
     except OSError as error:
         raise NotRunning(
-            f"{file}: {error.strerror}: no job runs on this checkpoint, or it does not answer (monitoring.enabled)"
+            f"{file}: {error.strerror}: no job runs on this checkpoint, or monitoring.enabled is false"
         ) from None
 
 
@@ -190,10 +192,11 @@ def check_owner(content: bytes, location: str, query: str) -> None:
     except (ValueError, LookupError, TypeError, RecursionError):
         raise CheckpointInUse(
             f"the checkpoint {location} has a query.json that cannot be read; "
-            f"if the checkpoint belongs to the query {query!r}, delete that file, else set query.checkpoint to another"
+            f"if the checkpoint belongs to the query {query!r}, delete that file; otherwise set another "
+            "query.checkpoint"
         ) from None
     if owner != query:
         raise CheckpointInUse(
             f"the checkpoint {location} belongs to the query {owner!r}, not to {query!r}; "
-            "set query.checkpoint to another, or query.name back"
+            f"use another query.checkpoint, or set query.name = {owner!r}"
         )

@@ -14,9 +14,11 @@ def java() -> str:
     if home := os.environ.get("JAVA_HOME"):
         program = Path(home) / "bin" / "java"
         if not program.exists():
-            raise JobError(f"JAVA_HOME = {home} has no bin/java; unset it, or name the directory of Java 17 or newer")
+            raise JobError(
+                f"JAVA_HOME = {home} has no bin/java; unset it, or set it to the directory of Java 17 or newer"
+            )
         return str(program)
     path = shutil.which("java")
     if path is None:
-        raise JobError("there is no java on the PATH, and no JAVA_HOME; Sluice needs Java 17 or newer")
+        raise JobError("no java on the PATH, and JAVA_HOME is not set; install Java 17 or newer")
     return path

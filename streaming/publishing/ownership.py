@@ -91,8 +91,8 @@ class Owner:
             if {owner for _, owner in self._committed(self._deciding).values()} != self._before:
                 raise
             raise ClaimFailed(
-                f"while this job took over, an older one with query.name = {self.query!r} or the broker ended its "
-                "transaction; start it again"
+                f"while this job took over, an older job with query.name = {self.query!r} or the broker ended its "
+                "transaction; restart the job"
             ) from fenced
         self._last = {**_owned(noted), **self._last}
         return offsets
@@ -148,7 +148,7 @@ class Owner:
             return done.sent_at, done.committed_at
         if self._reopened(offsets, timed_out=time.time() - began >= self._producer.timeout_s):
             return time.time(), time.time()
-        raise Aborted("the broker gave it up, since it took too long", self._producer.newest) from unsettled
+        raise Aborted("the transaction timed out (transaction.timeout.ms)", self._producer.newest) from unsettled
 
     def _reopened(self, tried: Offsets, *, timed_out: bool) -> bool:
         """Continue with a new producer after the old one was fenced; return whether the transaction was committed after

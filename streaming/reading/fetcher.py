@@ -292,8 +292,8 @@ class Fetcher:
         diverging = partition.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
             raise OffsetsBeyondEnd(
-                f"{at[0]}, partition {at[1]}: records before offset {position.offset} were read, but the leader now has"
-                f" others from offset {diverging.end_offset} on: an unclean leader election lost records"
+                f"{at[0]}, partition {at[1]}: the job has read up to offset {position.offset}, but from offset "
+                f"{diverging.end_offset} on the leader has other records: an unclean leader election lost records"
             )
         self.log_ends[at] = LogEnd(partition.last_stable_offset, partition.high_watermark)
         if partition.preferred_read_replica not in (-1, node):
@@ -337,7 +337,7 @@ class Fetcher:
             raise TopicMissing(f"the topic {at[0]} has no partition {at[1]}, or does not exist")
         if now >= trouble.attempt.until:
             raise BrokerUnreachable(
-                f"{at[0]}, partition {at[1]} could not be read for {self._client.timeout_s:.0f} s;"
+                f"{at[0]}, partition {at[1]} could not be read for {self._client.timeout_s:.0f} s; last error:"
                 f" {trouble.attempt.last}"
             )
 
@@ -349,7 +349,7 @@ class Fetcher:
         position = self._next[at].offset
         if position > end:
             raise OffsetsBeyondEnd(
-                f"{at[0]}, partition {at[1]} ends at offset {end}, before offset {position}, which is to be read next"
+                f"{at[0]}, partition {at[1]} ends at offset {end}, before offset {position}, the next to read"
             )
         if first > position:
             to = min(first, self._ends.get(at, NO_END))

@@ -86,7 +86,9 @@ class Compactor:
             try:
                 new, path = joining.future.result()
             except BrokenExecutor as error:
-                raise ProcessLost(f"the process that joins parts has ended: {error}") from error
+                raise ProcessLost(
+                    f"a background process (loading, compaction) was killed, often for lack of memory: {error}"
+                ) from error
             except (OSError, StorageFailed) as error:
                 self._backoff_until = time.monotonic() + SAVE_EVERY_S
                 log.warning("compaction_failed", **error_fields(error))

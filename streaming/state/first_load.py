@@ -266,7 +266,7 @@ def _records(span: Span) -> list[Message]:
                 raise translate(error, f"{topic} cannot be read")
         if time.monotonic() > deadline:
             raise BrokerUnreachable(
-                f"the broker does not give records of {topic}, partition {partition}, from {span.begin} on"
+                f"no records received from {topic}, partition {partition}, offset {span.begin} within {TIMEOUT_S:g} s"
             )
 
 

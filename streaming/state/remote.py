@@ -91,9 +91,9 @@ class Directory:
             reason = error.java_exception.toString()
             if any(sign in reason for sign in MISSING_PACKAGE):
                 raise JobError(
-                    f"query.checkpoint = {self.url}: {reason}; give Spark the package of this file system with all "
-                    "that it needs: for s3a:// the jars that `make s3` puts into jars/s3, or hadoop-aws, Amazon's "
-                    "bundle and software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3 "
+                    f"query.checkpoint = {self.url}: {reason}; add the package of this file system and its "
+                    "dependencies to Spark: for s3a:// the jars that `make s3` puts into jars/s3, or hadoop-aws, "
+                    "Amazon's bundle and software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3 "
                     "(docs/how-to/checkpoint-by-url.md)"
                 ) from None
             raise StorageFailed(f"{self.url}: {reason}") from None

@@ -49,7 +49,7 @@ class Task:
         published."""
         context = TaskContext.get()
         if context is not None and context.attemptNumber():
-            raise ExecutorLost("an executor was lost with its task, and only the first attempt at a task may publish")
+            raise ExecutorLost("an executor was lost, and only the first attempt of its task may publish")
         number = context.partitionId() if context is not None else 0
         client = _client(settings.bootstrap_servers, tuple(settings.options.items()))
         return cls(settings, publication, false_positives, number, client)

@@ -232,7 +232,10 @@ class Transaction:
 
     def _letter_destination(self, letter: Record) -> int:
         if not self._letters_to:
-            raise BrokerUnreachable(f"there is no topic {self.batch.settings.dead_letters}, which dead letters need")
+            raise BrokerUnreachable(
+                f"dead-letter topic {self.batch.settings.dead_letters} does not exist; create it with "
+                "`run_stream.py topics create`"
+            )
         return self._letters_to[partition_of(letter.key, len(self._letters_to))]
 
     def _letters(self) -> Iterator[Record]:

@@ -88,11 +88,11 @@ class SubscriptionQuota:
         """The reason to refuse a subscription for the subscriber `after` in the place of one for `before`, or ""."""
         most = tenant.max_subscriptions
         if most and before is None and self._of_tenant[tenant.name] >= most:
-            return f"the tenant {tenant.name} may have {most:,} subscriptions at most; withdraw another first"
+            return f"the tenant {tenant.name} may have at most {most:,} subscriptions; unsubscribe another first"
         if self.most and after != before and self._count[after] >= self.most:
             return (
-                f"a subscriber may have {self.most:,} subscriptions at most (quotas.subscriptions); withdraw another "
-                "first"
+                f"a subscriber may have at most {self.most:,} subscriptions (quotas.subscriptions); unsubscribe "
+                "another first"
             )
         return ""
 

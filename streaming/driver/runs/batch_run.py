@@ -149,7 +149,10 @@ class BatchRun(ABC, Generic[Batch]):
                 self._looked_at(rows)
                 return done + [row for row in rows if not isinstance(row, _OF_TASKS)]
             if deadline.ends(self.pipeline.state.positions != before):
-                raise BrokerUnreachable(f"{min(missing)} was made, but tasks do not find it")
+                raise BrokerUnreachable(
+                    f"topic {min(missing)} was created, but executors do not see it; all brokers in "
+                    "kafka.bootstrap_servers must belong to one cluster"
+                )
             done += _progress_of_events(rows)  # the rest comes again
             deadline.pause()
             self.pipeline.outputs.refresh()
@@ -224,7 +227,7 @@ class BatchRun(ABC, Generic[Batch]):
                     raise
                 self.report.counts["workers_lost"] += 1
                 self.report.counts["workers_hung"] += 1
-                raise WorkersLost("workers did not answer in time, and were killed", again=True) from error
+                raise WorkersLost("workers did not answer in time and were killed", again=True) from error
 
     def _measured(self, batch: Batch) -> Int64:
         self._begin("measure")

@@ -108,7 +108,7 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ha
             except errors.KafkaProtocolError:
                 raise
             except Exception as error:  # a length beyond the end, bytes that are no UTF-8
-                raise errors.KafkaProtocolError(f"an answer cannot be read: {error!r}") from None
+                raise errors.KafkaProtocolError(f"a response cannot be decoded: {error!r}") from None
 
         conn.data_received = data_received
         self.connecting += 1
@@ -307,7 +307,8 @@ class Client:
         attempt.pause_s = min(2 * attempt.pause_s, LONGEST_PAUSE_S)
         if time.monotonic() + pause_s > attempt.until:
             raise BrokerUnreachable(
-                f"the brokers at {self._address} did not do it within {self.timeout_s:.0f} s; {attempt.last}"
+                f"requests to the brokers at {self._address} failed for {self.timeout_s:.0f} s; last error: "
+                f"{attempt.last}"
             )
         await self._net.sleep(pause_s)
 

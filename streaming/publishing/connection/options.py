@@ -42,7 +42,7 @@ TRUST_NAMES = {
     *tokens.NAMES,
 }
 REFUSED: dict[str, tuple[str, ...]] = {
-    "Python's TLS has no such choice; a PEM file has": (
+    "Python's TLS has no such option; use PEM files": (
         "ssl.keystore.location",
         "ssl.keystore.password",
         "ssl.ca.certificate.stores",
@@ -55,14 +55,14 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "ssl_certificate",
         "ssl_ca",
     ),
-    f"tasks authenticate by {', '.join(MECHANISMS)}": (
+    f"executors authenticate by {', '.join(MECHANISMS)}": (
         "sasl.kerberos.service.name",
         "sasl.kerberos.principal",
         "sasl.kerberos.kinit.cmd",
         "sasl.kerberos.keytab",
         "sasl.kerberos.min.time.before.relogin",
     ),
-    "tasks get tokens by sasl.oauthbearer.method = oidc and client credentials": (
+    "executors get tokens by sasl.oauthbearer.method = oidc and client credentials": (
         "sasl.oauthbearer.config",
         "enable.sasl.oauthbearer.unsecure.jwt",
         "sasl.oauthbearer.sub.claim.name",
@@ -131,9 +131,9 @@ class Options:
 def _check(name: str) -> None:
     for reason, names in REFUSED.items():
         if name in names:
-            raise JobError(f"kafka.client has {name}, which tasks that publish cannot obey: {reason}")
+            raise JobError(f"kafka.client option {name} is not supported on executors (kafka-python): {reason}")
     if name.startswith(_TRUST) and name not in TRUST_NAMES:
-        raise JobError(f"kafka.client has {name}, which is unknown; known: {', '.join(sorted(TRUST_NAMES))}")
+        raise JobError(f"unknown option {name} in kafka.client; known: {', '.join(sorted(TRUST_NAMES))}")
 
 
 def _sasl(protocol: str, options: Mapping[str, str]) -> dict[str, Any]:
@@ -160,10 +160,10 @@ def _read(options: Mapping[str, str], name: str, read: Callable[[str], Any]) -> 
     try:
         return read(options[name])
     except ValueError:
-        raise JobError(f"kafka.client has {name} = {options[name]!r}, which is no number") from None
+        raise JobError(f"kafka.client has {name} = {options[name]!r}, which is not a number") from None
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
-        raise JobError(f"kafka.client has {name} = {value!r}; tasks that publish know {', '.join(known)}")
+        raise JobError(f"kafka.client has {name} = {value!r}; executors support {', '.join(known)}")
     return value

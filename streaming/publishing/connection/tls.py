@@ -62,7 +62,7 @@ def _load_certificate(made: ssl.SSLContext, options: Mapping[str, str]) -> None:
     with _file(options, "ssl.certificate") as certificate, _file(options, "ssl.key") as key:
         if certificate or key:
             if not (certificate and key):
-                raise ValueError("a certificate and its key belong together")
+                raise ValueError("a certificate needs its key, and a key its certificate")
             made.load_cert_chain(certificate, key, options.get("ssl.key.password", ""))
 
 

@@ -72,10 +72,10 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         except urllib.error.HTTPError as error:
             error.close()
             if error.code < 500:
-                raise Unauthenticated(f"{self._url} gives no token (kafka.client): {error.reason}") from None
+                raise Unauthenticated(f"{self._url} returned no token (kafka.client): {error.reason}") from None
             raise
         except (ValueError, KeyError):
-            raise Unauthenticated(f"{self._url} gives no token (kafka.client): its answer has none") from None
+            raise Unauthenticated(f"{self._url} returned no token (kafka.client)") from None
 
 
 def provider(options: Mapping[str, str]) -> ClientCredentials:
@@ -83,7 +83,9 @@ def provider(options: Mapping[str, str]) -> ClientCredentials:
     if options.get("sasl.oauthbearer.method", "default").lower() != "oidc":
         raise JobError("kafka.client has sasl.mechanism = 'OAUTHBEARER', which needs sasl.oauthbearer.method = oidc")
     if (grant := options.get("sasl.oauthbearer.grant.type", "client_credentials")) != "client_credentials":
-        raise JobError(f"kafka.client has sasl.oauthbearer.grant.type = {grant!r}; tasks know client_credentials")
+        raise JobError(
+            f"kafka.client has sasl.oauthbearer.grant.type = {grant!r}; executors support client_credentials"
+        )
     if missing := [name for name in _NEEDED if name not in options]:
         raise JobError(f"kafka.client has sasl.mechanism = 'OAUTHBEARER', which needs {', '.join(missing)}")
     return ClientCredentials(options)
