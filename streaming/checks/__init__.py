@@ -1,7 +1,7 @@
 """The checks of `doctor`: each reports a finding and its remedy, and changes nothing.
 
-For: `doctor`. May enter: the settings, the machine, the cluster with its topics and rights. Must not know: a running
-job and its state.
+For: `doctor`. May enter: the settings, the machine, the cluster with its topics and permissions. Must not know: a
+running job and its state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Finding:
     what: str
     state: str
     text: str
-    mend: str = ""
+    remedy: str = ""
 
     def as_data(self) -> dict[str, str]:
-        return {"check": self.what, "state": self.state, "found": self.text, "mend": self.mend}
+        return {"check": self.what, "state": self.state, "found": self.text, "remedy": self.remedy}

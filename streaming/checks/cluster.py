@@ -1,4 +1,4 @@
-"""Check the Kafka cluster: reachable, transactions, topics and their settings, rights, clock."""
+"""Check the Kafka cluster: reachable, transactions, topics and their settings, permissions, clock."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from streaming.publishing.fencing import slot_name
 if TYPE_CHECKING:
     from config.model import Settings
 
-CREATE = "`run_stream.py topics create` makes it"
-RIGHTS = "SECURITY.md lists the rights, and the commands that give them"
-OVERHEAD_BYTES = 200  # of a batch of one record, and of the record itself
+CREATE = "Create it with `run_stream.py topics create`"
+RIGHTS = "Grant them with the commands in docs/permissions.md."
+OVERHEAD_BYTES = 200  # headers of a batch of one record and of the record
 AHEAD_MS = 5_000
 
 
@@ -42,9 +42,13 @@ def findings(settings: Settings, cluster: ClusterInfo, now_ms: int) -> Iterator[
         yield _largest_delivery(settings, cluster, there)
         yield _clock(settings, cluster, there, now_ms)
     except JobError as error:
-        mend = "is it running, and are kafka.bootstrap_servers and kafka.client right?"
-        yield Finding("broker", FAILURE, str(error), mend)
-        yield Finding("topics", SKIPPED, "without a broker, neither topics, rights nor the clock can be looked at")
+        remedy = "Start the broker, or correct kafka.bootstrap_servers and kafka.client."
+        yield Finding("broker", FAILURE, str(error), remedy)
+        yield Finding("topics", SKIPPED, "topics, permissions and the clock cannot be checked without a broker")
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition{'' if count == 1 else 's'}"
 
 
 def _transactions(cluster: ClusterInfo) -> Finding:
@@ -52,59 +56,61 @@ def _transactions(cluster: ClusterInfo) -> Finding:
     text = f"the cluster's feature transaction.version is {version}"
     if version >= 2:
         return Finding("transactions", OK, text)
-    text += ": each transaction of a task takes at least three more requests to its coordinator"
-    mend = "from Kafka 4.0 on: kafka-features.sh upgrade --feature transaction.version=2"
-    return Finding("transactions", WARNING, text, mend)
+    text += ": each transaction of a task needs at least three more requests to its coordinator"
+    remedy = "With Kafka 4.0 or newer: kafka-features.sh upgrade --feature transaction.version=2"
+    return Finding("transactions", WARNING, text, remedy)
 
 
 def _topics(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) -> Iterator[Finding]:
     for name in layout.needed(settings):
         what = f"topic {name}"
         if name not in there:
-            text = "it does not exist, or this user may not know of it"
-            yield Finding(what, FAILURE, text, f"{CREATE}; or see the rights below")
+            text = "does not exist, or this user may not see it"
+            yield Finding(what, FAILURE, text, f"{CREATE}, or grant the permissions below.")
         elif (options := cluster.settings(name)) is None:
-            text = f"{there[name]} partitions; its settings may not be seen"
-            yield Finding(what, SKIPPED, text, "ask as a user with the right describe_configs")
+            text = f"{_partitions(there[name])}; this user may not see its settings"
+            yield Finding(what, SKIPPED, text, "Grant the permission describe_configs on the topic.")
         elif faults := list(_faults(settings, name, options)):
             state = FAILURE if any(fault[0] == FAILURE for fault in faults) else WARNING
-            mend = altered(settings, {key: value for _, _, key, value in faults}, name)
-            yield Finding(what, state, "; ".join(text for _, text, _, _ in faults), mend)
+            remedy = altered(settings, {key: value for _, _, key, value in faults}, name)
+            yield Finding(what, state, "; ".join(text for _, text, _, _ in faults), remedy)
         else:
-            yield Finding(what, OK, f"{there[name]} partitions, its settings are right")
+            yield Finding(what, OK, f"{_partitions(there[name])}, settings correct")
 
 
 def _faults(settings: Settings, name: str, options: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:
-    """(state, what is wrong, the setting, a value that would do)"""
+    """Yield (state, the problem, the setting, a correct value)."""
     policy = set(options.get("cleanup.policy", "delete").split(","))
     of_changes = tenants.of(settings).values()
     if name in {tenant.topic for tenant in of_changes}:
         if policy != {"compact"}:
-            text = "cleanup.policy is not compact: subscriptions are forgotten after retention.ms"
+            text = "cleanup.policy is not compact: Kafka deletes subscriptions after retention.ms"
             yield FAILURE, text, "cleanup.policy", "compact"
         if int(options.get("min.compaction.lag.ms", 0)) < DAY_MS:
-            text = "min.compaction.lag.ms is less than a day: after a crash the job may start with newer subscriptions"
+            text = (
+                "min.compaction.lag.ms is less than a day: a crashed job may apply newer subscriptions to older events"
+            )
             yield WARNING, text, "min.compaction.lag.ms", str(DAY_MS)
     elif name in {tenant.status_topic for tenant in of_changes}:
         if "compact" not in policy:
-            text = "cleanup.policy is not compact: statuses are forgotten, and with them the order of changes"
+            text = "cleanup.policy is not compact: Kafka deletes statuses, and with them the order of changes"
             yield WARNING, text, "cleanup.policy", "compact"
     elif name == settings.metrics.topic:
         if "compact" not in policy:
-            text = "cleanup.policy is not compact: metrics of subscribers are forgotten, or each start reads more"
+            text = "cleanup.policy is not compact: Kafka deletes metrics of subscribers, or each start reads more"
             yield WARNING, text, "cleanup.policy", "compact"
     elif "compact" in policy:
-        text = "cleanup.policy is compact: it takes no record without a key, and forgets all but the last of a key"
+        text = "cleanup.policy is compact: the topic rejects records without a key, and keeps one record per key"
         yield FAILURE, text, "cleanup.policy", "delete"
     if name == settings.dead_letters.topic:
         most = int(options.get("max.message.bytes", 0))
         if most < MAX_LETTER_BYTES + OVERHEAD_BYTES:
-            text = f"max.message.bytes is {most:,}: a dead letter may have {MAX_LETTER_BYTES:,}"
+            text = f"max.message.bytes is {most:,}: a dead letter may have {MAX_LETTER_BYTES:,} bytes"
             yield WARNING, text, "max.message.bytes", str(2 * MAX_LETTER_BYTES)
 
 
 def _rights(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) -> Iterator[Finding]:
-    """The rights of the job, as SECURITY.md lists them."""
+    """Check the permissions of the job that docs/permissions.md lists."""
     deliveries = settings.deliveries
     shared = deliveries.layout == "shared"
     of_changes = tenants.of(settings).values()
@@ -134,18 +140,20 @@ def _rights(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) 
         lacking.append(f"read on the group {settings.query.name}")
     lacking += _lacking_of_transactions(settings.query.name, cluster)
     if lacking:
-        yield Finding("rights", FAILURE, f"this user lacks {', '.join(lacking)}", RIGHTS)
+        yield Finding("permissions", FAILURE, f"this user lacks {', '.join(lacking)}", RIGHTS)
     elif missing := [topic for topic in wanted if topic not in rights]:
         yield Finding(
-            "rights", SKIPPED, f"none that is missing, as far as there are topics: {', '.join(missing)} are not"
+            "permissions",
+            SKIPPED,
+            f"no permission is missing; not checked, because these topics do not exist: {', '.join(missing)}",
         )
     else:
-        text = f"on {len(rights)} topics, the group {settings.query.name} and its transactional-ids, as the job needs"
-        yield Finding("rights", OK, text)
+        text = f"complete for {len(rights)} topics, the group {settings.query.name} and its transactional-ids"
+        yield Finding("permissions", OK, text)
 
 
 def _lacking_of_transactions(query: str, cluster: ClusterInfo) -> Iterator[str]:
-    """The driver has an id of its own, and each slot one. The first slot is asked about for all."""
+    """The driver has one id, and each slot another. The first slot stands for all."""
     if not cluster.may_write_transactions(query, query):
         yield f"write on the transactional-id {query}"
     first = slot_name(query, 0)
@@ -162,12 +170,12 @@ def _largest_delivery(settings: Settings, cluster: ClusterInfo, there: Mapping[s
         int(of_topic["max.message.bytes"]) if of_topic else None if shared else int(of_new or 0) or cluster.most_bytes()
     )
     if most is None:
-        return Finding(what, SKIPPED, "the broker's limit may not be seen")
-    text = f"deliveries.max_bytes is {deliveries.max_bytes:,}, the broker takes {most:,}"
+        return Finding(what, SKIPPED, "this user may not see the broker's limit")
+    text = f"deliveries.max_bytes is {deliveries.max_bytes:,} bytes, the broker accepts {most:,} bytes"
     if deliveries.max_bytes + OVERHEAD_BYTES <= most:
         return Finding(what, OK, text)
-    mend = f"set deliveries.max_bytes to {most - OVERHEAD_BYTES} or less, or max.message.bytes of the topics higher"
-    return Finding(what, WARNING, text, mend)
+    remedy = f"Lower deliveries.max_bytes to {most - OVERHEAD_BYTES}, or raise max.message.bytes of the topics."
+    return Finding(what, WARNING, text, remedy)
 
 
 def _clock(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int], now_ms: int) -> Finding:
@@ -175,8 +183,10 @@ def _clock(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int], n
     ours = {name: there[name] for name in layout.needed(settings) if name in there}
     newest = cluster.newest_ms(ours) if ours else None
     if newest is None:
-        return Finding("clock", SKIPPED, "no record of the job's topics tells the time")
+        return Finding("clock", SKIPPED, "the topics of the job have no record with a timestamp")
     if newest - now_ms > AHEAD_MS:
-        text = f"a record claims a time {(newest - now_ms) / 1000:,.1f} s ahead of this machine's"
-        return Finding("clock", WARNING, text, "set the clock of this machine or of who wrote it: latencies are wrong")
-    return Finding("clock", OK, f"no record is ahead of it; the newest is {max(0, now_ms - newest) / 1000:,.1f} s old")
+        text = f"a timestamp is {(newest - now_ms) / 1000:,.1f} s ahead of this machine's clock: latencies are wrong"
+        remedy = "Correct the clock of this machine, or of the machine that wrote the record."
+        return Finding("clock", WARNING, text, remedy)
+    text = f"no record has a later timestamp; the newest is {max(0, now_ms - newest) / 1000:,.1f} s old"
+    return Finding("clock", OK, text)

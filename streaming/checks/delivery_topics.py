@@ -1,4 +1,4 @@
-"""Check delivery topics: their settings, and those that the broker would take for new ones."""
+"""Check the settings of delivery topics, and whether the broker accepts those of new ones."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from streaming.kafka.outputs import trial
 if TYPE_CHECKING:
     from config.model import Settings
 
-MOST_TOPICS = 1_000  # topics that are looked at
+MOST_TOPICS = 1_000  # topics to check
 FAR_KB = 1_024  # of read-ahead; Linux's default is 128
 INDEX_BYTES = "segment.index.bytes"
 
 
 def finding(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) -> Finding:
-    """Compare existing topics, and what the broker says about new ones, with deliveries.topic_config."""
+    """Compare existing topics with deliveries.topic_config, which the broker must accept for new ones."""
     what = "delivery topics"
     if reason := cluster.refused_config(trial(settings)):
-        mend = "correct [deliveries.topic_config]; Kafka's documentation lists the settings of topics"
-        return Finding(what, FAILURE, f"the broker refuses deliveries.topic_config: {reason}", mend)
+        remedy = "Correct [deliveries.topic_config]; Kafka's documentation lists the settings of topics."
+        return Finding(what, FAILURE, f"the broker rejects deliveries.topic_config: {reason}", remedy)
     names, wanted = existing(settings, there), layout.delivery_config(settings)
     found = cluster.settings_of(names)
     if names and not found:
-        mend = "ask as a user with the right describe_configs"
-        return Finding(what, SKIPPED, f"{len(names):,} exist, whose settings may not be seen", mend)
+        remedy = "Grant the permission describe_configs on the topics."
+        return Finding(what, SKIPPED, f"{len(names):,} exist; this user may not see their settings", remedy)
     different = {name: values for name, config in found.items() if (values := _different(config, wanted))}
     if not different:
         return Finding(what, OK, f"{len(found):,} exist, with the settings of deliveries.topic_config")
-    return Finding(what, WARNING, _text(settings, found, different), _mend(settings, wanted, different))
+    return Finding(what, WARNING, _text(settings, found, different), _remedy(settings, wanted, different))
 
 
 def existing(settings: Settings, there: Mapping[str, int]) -> list[str]:
@@ -52,10 +52,10 @@ def _text(settings: Settings, found: Mapping[str, object], different: Mapping[st
         text += " Kafka maps two index files of that size per partition, and Linux caches them as far as it reads ahead"
         far = _far(settings)
         text += f" (this machine: {far})." if far else "."
-    return f"{text} A new value counts from the next segment of a topic on"
+    return f"{text} A new value applies from the next segment of a topic on"
 
 
-def _mend(settings: Settings, wanted: Mapping[str, str], different: Mapping[str, Mapping[str, str]]) -> str:
+def _remedy(settings: Settings, wanted: Mapping[str, str], different: Mapping[str, Mapping[str, str]]) -> str:
     keys = {key for values in different.values() for key in values}
     (topic, *more) = different
     return altered(settings, {key: wanted[key] for key in wanted if key in keys}, None if more else topic)
@@ -66,7 +66,7 @@ def _different(config: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str
 
 
 def _same(found: str, wanted: str) -> bool:
-    """Whether two values of a setting are equal as numbers or, apart from case and spaces, as texts."""
+    """Whether two values of a setting are equal as numbers or, apart from case and spaces, as strings."""
     try:
         return float(found) == float(wanted)
     except ValueError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streaming.checks import FAILURE, OK, WARNING, Finding
 from streaming.errors import JobError
-from streaming.worker.interpreter import MEND, ask
+from streaming.worker.interpreter import REMEDY, ask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,13 +28,15 @@ def findings(opens: Callable[[Path], AbstractContextManager[SparkSession]]) -> I
             with opens(Path(scratch)) as spark:
                 interpreter = ask(spark.sparkContext, TIMEOUT_S)
         except (JobError, Py4JError) as error:
-            mend = "is spark.master right, and has the cluster a core and memory left?"
-            yield Finding(WHAT, FAILURE, str(error).partition(f". {MEND}")[0], MEND if MEND in str(error) else mend)
+            remedy = "Correct spark.master, or free a core and memory on the cluster."
+            yield Finding(
+                WHAT, FAILURE, str(error).partition(f". {REMEDY}")[0], REMEDY if REMEDY in str(error) else remedy
+            )
             return
     if problem := interpreter.problem():
-        yield Finding(WHAT, FAILURE, problem, MEND)
+        yield Finding(WHAT, FAILURE, problem, REMEDY)
     elif others := interpreter.others():
-        yield Finding(WHAT, WARNING, f"executor on {interpreter.host}: {', '.join(others)}", MEND)
+        yield Finding(WHAT, WARNING, f"executor on {interpreter.host}: {', '.join(others)}", REMEDY)
     else:
         versions = ", ".join(f"{name} {version}" for name, version in interpreter.versions.items())
         text = f"executor on {interpreter.host}: {interpreter.program} (Python {interpreter.python}), {versions}"

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 OLDEST_JAVA = 17
 OLDEST_PYTHON = (3, 11)
 LITTLE_BYTES, NOTHING_BYTES = 1_000_000_000, 100_000_000  # of a disk's free space
-BESIDE_BYTES = 1_000_000_000  # of memory, for the driver's Python and its workers
-SETUP = "`make setup` puts them there"
+PYTHON_BYTES = 1_000_000_000  # of memory, for the driver's Python and its workers
+SETUP = "Run `make setup`."
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==(\S+)(?: ; (.+?))?(?: \\)?$", re.MULTILINE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -40,7 +40,7 @@ def findings(settings: Settings, home: Path) -> Iterator[Finding]:
     yield java_version()
     yield from jars(home / "config" / "ivy.xml", home / "jars")
     yield checkpoint(settings.query.checkpoint, settings.query.name)
-    yield space("temporary files", Path(tempfile.gettempdir()), "TMPDIR names a directory with more room")
+    yield space("temporary files", Path(tempfile.gettempdir()), "Set TMPDIR to a directory with more space.")
     yield kernels(settings.matching.algorithm)
     yield memory(_driver_bytes(settings) if settings.spark.master.startswith("local") else None)
 
@@ -48,14 +48,15 @@ def findings(settings: Settings, home: Path) -> Iterator[Finding]:
 def python() -> Finding:
     version = sys.version.split()[0]
     if sys.version_info < OLDEST_PYTHON:
-        return Finding("python", FAILURE, version, "Sluice needs Python 3.11 or newer: make PYTHON=python3.12 setup")
+        remedy = "Install Python 3.11 or newer, and run `make PYTHON=python3.12 setup`."
+        return Finding("python", FAILURE, version, remedy)
     return Finding("python", OK, version)
 
 
 def packages(lock: Path) -> Finding:
     if not lock.exists():
-        return Finding("packages", SKIPPED, f"there is no {lock}, which pins them")
-    from packaging.markers import Marker  # itself one of those that may be missing
+        return Finding("packages", SKIPPED, f"{lock}, which pins them, does not exist")
+    from packaging.markers import Marker  # packaging may be missing too
 
     wrong, count = [], 0
     for name, wanted, marker in _PINNED.findall(lock.read_text()):
@@ -70,22 +71,23 @@ def packages(lock: Path) -> Finding:
             if installed != wanted:
                 wrong.append(f"{name} is {installed}, not {wanted}")
     if not wrong:
-        return Finding("packages", OK, f"all {count} as {lock.name} pins them")
+        return Finding("packages", OK, f"all {count} have the versions of {lock.name}")
     state = FAILURE if any(text.endswith("missing") for text in wrong) else WARNING
-    return Finding("packages", state, ", ".join(wrong), f"`make setup` installs what {lock.name} pins")
+    remedy = f"Run `make setup`, which installs the versions of {lock.name}."
+    return Finding("packages", state, ", ".join(wrong), remedy)
 
 
 def java_version() -> Finding:
     try:
         output = subprocess.run([java(), "-version"], capture_output=True, text=True, check=False).stderr
     except (JobError, OSError) as error:
-        return Finding("java", FAILURE, str(error), f"install Java {OLDEST_JAVA} or newer")
+        return Finding("java", FAILURE, str(error), f"Install Java {OLDEST_JAVA} or newer.")
     match = re.search(r'version "(?:1\.)?(\d+)[^"]*"', output)
     if match is None:
-        return Finding("java", WARNING, f"its version is not known: {output.strip()[:200]!r}")
+        return Finding("java", WARNING, f"unknown version: {output.strip()[:200]!r}")
     if int(match[1]) < OLDEST_JAVA:
-        mend = f"install Java {OLDEST_JAVA} or newer, and put it first on the PATH"
-        return Finding("java", FAILURE, match[0], mend)
+        remedy = f"Install Java {OLDEST_JAVA} or newer, and put it first on the PATH."
+        return Finding("java", FAILURE, match[0], remedy)
     return Finding("java", OK, match[0])
 
 
@@ -98,14 +100,14 @@ def jars(pins: Path, directory: Path) -> Iterator[Finding]:
         missing = [jar for jar in _pinned_jars(pins, conf) if jar not in there]
         what = f"jars of {conf}"
         if missing:
-            problem = f"{', '.join(missing)} not in {directory / conf}: {why}"
+            problem = f"{directory / conf} lacks {', '.join(missing)}, for {why}"
             yield Finding(what, missing_is, problem, SETUP)
         else:
             yield Finding(what, OK, f"{len(there)} in {directory / conf}")
 
 
 def _pinned_jars(pins: Path, conf: str) -> list[str]:
-    """The names of those that config/ivy.xml asks for."""
+    """The names of the jars in config/ivy.xml."""
     (dependencies,) = ElementTree.parse(pins).getroot().iter("dependencies")
     default = dependencies.attrib["defaultconf"].split("->")[0]
     return [
@@ -121,35 +123,35 @@ def checkpoint(location: str, query: str) -> Finding:
     directory = Path(location).resolve()
     there = _nearest(directory)
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        mend = f"give the job's user the right to write there (now it is user {os.getuid()}), or set query.checkpoint"
-        return Finding("checkpoint", FAILURE, f"{there} cannot be written", mend)
+        remedy = f"Allow user {os.getuid()} to write there, or set query.checkpoint."
+        return Finding("checkpoint", FAILURE, f"{there} cannot be written", remedy)
     owner = directory / "query.json"
     try:
         other = json.loads(owner.read_text())["query"] if owner.exists() else query
     except (OSError, ValueError, KeyError, TypeError):
-        return Finding("checkpoint", FAILURE, f"{owner} cannot be read", "set query.checkpoint to another directory")
+        return Finding("checkpoint", FAILURE, f"{owner} cannot be read", "Set query.checkpoint to another directory.")
     if other != query:
-        mend = "set query.checkpoint to a directory of its own, or query.name back"
-        return Finding("checkpoint", FAILURE, f"{directory} belongs to the query {other!r}, not to {query!r}", mend)
+        remedy = f"Set another query.checkpoint, or query.name = {other!r}."
+        return Finding("checkpoint", FAILURE, f"{directory} belongs to the query {other!r}, not to {query!r}", remedy)
     if directory.exists() and stat.S_IMODE(directory.stat().st_mode) & 0o022:
-        problem = f"{directory} can be written by others, who could run code as the job"
+        problem = f"{directory} can be written by other users, who could change the state of the job"
         return Finding("checkpoint", WARNING, problem, f"chmod 700 {directory}")
-    return space("checkpoint", directory, "make room, or set query.checkpoint")
+    return space("checkpoint", directory, "Free space, or set query.checkpoint.")
 
 
-def space(what: str, directory: Path, mend: str) -> Finding:
-    """Whether the disk of a directory, which need not be there yet, has room."""
+def space(what: str, directory: Path, remedy: str) -> Finding:
+    """Check the free space on the disk of a directory, which need not exist."""
     there = _nearest(directory)
     free = shutil.disk_usage(there).free
-    made = "" if there == directory else ", which will be made"
+    made = "" if there == directory else " (does not exist yet)"
     text = f"{directory}{made}: {free / 1e9:,.1f} GB free"
     if free >= LITTLE_BYTES:
         return Finding(what, OK, text)
-    return Finding(what, FAILURE if free < NOTHING_BYTES else WARNING, text, mend)
+    return Finding(what, FAILURE if free < NOTHING_BYTES else WARNING, text, remedy)
 
 
 def kernels(algorithm: str) -> Finding:
-    """Whether compiled kernels are kept for later processes, and where."""
+    """Check whether compiled kernels are stored for later processes, and where."""
     try:
         from matchers import ALGORITHMS  # this loads numba, which takes a second that no other command needs
         from streaming.precompile import kernels, marker
@@ -157,31 +159,33 @@ def kernels(algorithm: str) -> Finding:
         return Finding("compiled kernels", SKIPPED, str(error))
     places = {kernel._cache.places for kernel in marker.kernels()}
     written = sorted(place.write for place in places if place.write is not None)
-    beside = "__pycache__ beside each module"
-    where = ", ".join(dict.fromkeys(beside if at.name == "__pycache__" else str(at.parent) for at in written))
+    modules = "__pycache__ of each module"
+    where = ", ".join(dict.fromkeys(modules if at.name == "__pycache__" else str(at.parent) for at in written))
     if not places:
-        return Finding("compiled kernels", SKIPPED, "numba's settings in the environment say not to keep any")
+        return Finding("compiled kernels", SKIPPED, "numba's settings in the environment turn the cache off")
     fleeting = sorted(place for place in places if place.write is None or place.is_temporary)
     if not fleeting:
-        return Finding("compiled kernels", OK, f"kept in {where}")
+        return Finding("compiled kernels", OK, f"stored in {where}")
     if algorithm in ALGORITHMS and kernels.is_lasting(algorithm):
-        return Finding("compiled kernels", OK, f"complete for {algorithm}, in {fleeting[0].read[0]} and its like")
-    kept = f"kept in {where} until the system empties it" if where else "not kept, each process compiles them again"
-    mend = "set NUMBA_CACHE_DIR to a directory that the job's user can write"
-    return Finding("compiled kernels", WARNING, f"{kept}; not writable: {'; '.join(fleeting[0].problems)}", mend)
+        return Finding(
+            "compiled kernels", OK, f"complete for {algorithm}, in {fleeting[0].read[0]} and similar directories"
+        )
+    kept = f"stored in {where} until the system empties it" if where else "not stored, so each process compiles them"
+    remedy = "Set NUMBA_CACHE_DIR to a directory that the job's user can write."
+    return Finding("compiled kernels", WARNING, f"{kept}; not writable: {'; '.join(fleeting[0].problems)}", remedy)
 
 
 def memory(driver_bytes: int | None, source: Path = Path("/proc/meminfo")) -> Finding:
     """Compare the available memory with that of Spark's driver; None if the driver runs elsewhere."""
     match = re.search(r"^MemAvailable: +(\d+) kB$", source.read_text(), re.MULTILINE) if source.exists() else None
     if match is None or driver_bytes is None:
-        why = "what Spark's driver takes of it is not known" if match else "this system does not say what is available"
+        why = "the memory of Spark's driver is unknown" if match else "this system does not report available memory"
         return Finding("memory", SKIPPED, why)
     available = int(match[1]) * 1024
     text = f"{available / 1e9:.1f} GB available; spark.driver.memory is {driver_bytes / 1e9:.1f} GB"
-    if available >= driver_bytes + BESIDE_BYTES:
+    if available >= driver_bytes + PYTHON_BYTES:
         return Finding("memory", OK, text)
-    return Finding("memory", WARNING, text, "end other processes, or set spark.options.spark.driver.memory lower")
+    return Finding("memory", WARNING, text, "End other processes, or lower spark.driver.memory in spark.options.")
 
 
 def read_ahead_kb(devices: Path = Path("/sys/block")) -> dict[str, int]:
@@ -199,7 +203,7 @@ def _driver_bytes(settings: Settings) -> int | None:
 
 
 def bytes_of(text: str) -> int | None:
-    """A size as the JVM reads it: 2g, 512m. None if the JVM would refuse it."""
+    """A size as the JVM reads it: 2g, 512m. None if the JVM would reject it."""
     match = re.fullmatch(r"(\d+)([kmgt]?)b?", text.lower())
     return int(match[1]) * _UNITS[match[2]] if match else None
 

@@ -43,10 +43,10 @@ print(json.dumps({"host": socket.gethostname(), "python": python, "versions": ve
 NOT_STARTED = re.compile(r"\([^() ]+ executor [^()]*\): [\w.]*IOException: (Cannot run program .*)")
 EXITED = "Subprocess exited with status"
 WHERE = re.compile(r"\(TID \d+\) \((\S+) executor")
-MEND = (
-    "Every host needs the packages of requirements.lock in the driver's version of Python, or ship them: "
-    "spark.archives = packages.tar.gz#packages (deploy/yarn). The interpreter is that of spark.pyspark.python for "
-    "spark-submit and in spark.options, and of the variable PYSPARK_PYTHON for a program that makes its session itself"
+REMEDY = (
+    "Install the packages of requirements.lock on every host, in the driver's version of Python, or ship them with "
+    "spark.archives = packages.tar.gz#packages (deploy/yarn). Select the interpreter with spark.pyspark.python "
+    "(spark-submit, spark.options), or with the variable PYSPARK_PYTHON in a program that creates its own session."
 )
 
 
@@ -90,7 +90,7 @@ def check(context: SparkContext) -> None:
         log.warning("executor_packages_unknown", **error_fields(error, str(error.java_exception.toString())))
         return
     if problem := interpreter.problem():
-        raise JobError(f"{problem}. {MEND}")
+        raise JobError(f"{problem}. {REMEDY}")
     if others := interpreter.others():
         log.warning("executor_packages_differ", host=interpreter.host, packages=others)
 
@@ -118,9 +118,9 @@ def ask(context: SparkContext, timeout_s: float | None = None) -> Interpreter:
             raise JobError(f"no executor answered within {timeout_s:g} s") from error
         host = found[1] if (found := WHERE.search(text)) else "?"
         if not_started := NOT_STARTED.search(text):
-            raise JobError(f"executor on {host}: {not_started[1]}. {MEND}") from error
+            raise JobError(f"executor on {host}: {not_started[1]}. {REMEDY}") from error
         if EXITED in text:
-            raise JobError(f"executor on {host}: {program} is not Python 3. {MEND}") from error
+            raise JobError(f"executor on {host}: {program} is not Python 3. {REMEDY}") from error
         raise
     finally:
         context.setJobDescription(None)  # type: ignore[arg-type]  # of PySpark: it takes None

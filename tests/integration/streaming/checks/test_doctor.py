@@ -60,7 +60,7 @@ def test_the_remedies_for_topics_can_be_pasted(sluice: CommandLine, cluster: Clu
     while not wrong.keys() <= topics.partitions().keys():  # the broker knows a moment after it has answered
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    remedies = [one.mend for one in found(settings, cluster) if one.state in ("warning", "failure")]
+    remedies = [one.remedy for one in found(settings, cluster) if one.state in ("warning", "failure")]
     assert len(remedies) == 2
     tools(tmp_path)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"

@@ -246,7 +246,7 @@ def test_the_doctor_and_the_markers_tell_where_kernels_are(bare: Installation, c
     assert (answer["compiled"], answer["finding"]["state"]) == (False, "warning")
     directory = bare.temporary / f"sluice-kernels-{os.getuid()}"
     assert f"kept in {directory} until the system empties it" in answer["finding"]["found"]
-    assert "NUMBA_CACHE_DIR" in answer["finding"]["mend"]
+    assert "NUMBA_CACHE_DIR" in answer["finding"]["remedy"]
     bare.run("match", "crc", "mark")
     answer = bare.run("doctor")
     assert (answer["compiled"], answer["finding"]["state"]) == (True, "warning")

@@ -212,13 +212,13 @@ def test_what_is_wrong_with_a_cluster_is_named_and_how_to_mend_it(
     one = found(message)[what]
     assert one.state == state
     assert text in one.text
-    assert one.mend or state == SKIPPED
+    assert one.remedy or state == SKIPPED
 
 
 @pytest.mark.parametrize("message", [case[0] for case in CASES.values()], ids=CASES)
 def test_a_remedy_that_changes_topics_can_be_pasted(message: Said) -> None:
     """Kafka's tool takes one argument of settings, without a space, and needs a broker's address."""
-    remedies = [one.mend for one in findings(SETTINGS, message, NOW_MS) if "--add-config" in one.mend]
+    remedies = [one.remedy for one in findings(SETTINGS, message, NOW_MS) if "--add-config" in one.remedy]
     for remedy in remedies:
         words = shlex.split(remedy, comments=True)
         (at,) = [n for n, word in enumerate(words) if word == "--add-config"]
@@ -229,11 +229,11 @@ def test_a_remedy_that_changes_topics_can_be_pasted(message: Said) -> None:
 
 def test_all_settings_that_are_wrong_are_in_one_remedy() -> None:
     message = replace(GOOD, configs={"subscriptions": {}, "deliveries.alice": LARGE})
-    assert found(message)["topic subscriptions"].mend == (
+    assert found(message)["topic subscriptions"].remedy == (
         "kafka-configs.sh --bootstrap-server 127.0.0.1:9092 --alter --entity-type topics --entity-name subscriptions "
         "--add-config cleanup.policy=compact,min.compaction.lag.ms=86400000"
     )
-    assert found(message)["delivery topics"].mend == (
+    assert found(message)["delivery topics"].remedy == (
         "kafka-configs.sh --bootstrap-server 127.0.0.1:9092 --alter --entity-type topics "
         "--entity-name deliveries.alice --add-config segment.index.bytes=262144,index.interval.bytes=65536"
     )
