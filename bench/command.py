@@ -1,4 +1,4 @@
-"""The commands `bench matchers`, `sweep`, `choices`, `search`, `living`, `system` and `gate`."""
+"""Run the commands `bench matchers`, `sweep`, `choices`, `search`, `living`, `system` and `gate`."""
 
 from __future__ import annotations
 
@@ -45,21 +45,30 @@ err = Console(stderr=True, soft_wrap=True)
 
 # Flags of the commands that start the whole system.
 Subscribers = Annotated[int, typer.Option(help="Number of subscribers.")]
-Symbols = Annotated[int, typer.Option(help="Number of symbols; an event has one, and a subscription asks for one.")]
+Symbols = Annotated[
+    int, typer.Option(help="Number of symbols. An event has one symbol, and a subscription selects one.")
+]
 Matches = Annotated[float, typer.Option(help="Average number of subscriptions that match an event.")]
 Algorithm = Annotated[str, typer.Option("--algorithm", "-a", help="Matching algorithm.")]
-Layout = Annotated[str, typer.Option("--layout", help="Where deliveries go: shared or topic_per_subscriber.")]
+Layout = Annotated[str, typer.Option("--layout", help="deliveries.layout of the job: shared or topic_per_subscriber.")]
 Set = Annotated[
-    list[str] | None, typer.Option("--set", "-s", help="A setting of the job: -s events.max_per_batch=10000")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="NAME=VALUE",
+        help="A setting of the job, such as events.max_per_batch=10000. May be repeated.",
+    ),
 ]
 WORKLOAD, INTERVALS = "Workload", "Workload of intervals"  # headings above flags in the help
 SCENARIOS = ("intervals", "event-bus", "pcm-default")
 
-Seconds = Annotated[float, typer.Option(help="Time to match in, for each algorithm and workload.", min=0)]
-Rounds = Annotated[int, typer.Option(help="Turns of each algorithm; the fastest counts.", min=1)]
-Batch = Annotated[int, typer.Option(help="Events in one call of an algorithm, the same for all.", min=1)]
+Seconds = Annotated[float, typer.Option(help="Seconds of matching for each algorithm and workload.", min=0)]
+Rounds = Annotated[int, typer.Option(help="Rounds of each algorithm; the fastest counts.", min=1)]
+Batch = Annotated[int, typer.Option(help="Events per call of an algorithm.", min=1)]
 Settling = Annotated[
-    float, typer.Option(help="Most processor time for an algorithm that learns from events, before it is timed.", min=0)
+    float,
+    typer.Option(help="Maximum CPU seconds in which an algorithm may learn from events before it is timed.", min=0),
 ]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same workload.", min=0, rich_help_panel=WORKLOAD)]
 Dataset = Annotated[
@@ -81,9 +90,12 @@ def matchers(
         ),
     ] = SCENARIOS[0],
     algorithms: Annotated[
-        str | None, typer.Option("--algorithms", "-a", help="Comma-separated names; all but naive if left out.")
+        str | None, typer.Option("--algorithms", "-a", help="Comma-separated names. Default: all but naive.")
     ] = None,
-    option: Annotated[list[str] | None, typer.Option(help="Option of an algorithm: --option hem.g=32")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME.KEY=VALUE", help="Option of an algorithm, such as hem.g=32. May be repeated."),
+    ] = None,
     seconds: Seconds = Effort.seconds,
     rounds: Rounds = Effort.rounds,
     batch: Batch = Effort.batch,
@@ -91,15 +103,15 @@ def matchers(
     profile: Annotated[
         bool, typer.Option("--profile", help="Show the work per event of algorithms that report it.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per algorithm, a line each.")] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="The table of the README, in Markdown.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per algorithm, one per line.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")] = False,
     subscriptions: Annotated[
         int | None,
         typer.Option(
             "--subscriptions",
             "-n",
-            help=f"Number of subscriptions; {Workload.subscriptions:,} if left out. For pcm-default approximate; "
-            f"{Filters().average:,} if left out.",
+            help=f"Number of subscriptions. Default: {Workload.subscriptions:,}; for pcm-default about "
+            f"{Filters().average:,}.",
             rich_help_panel=WORKLOAD,
         ),
     ] = None,
@@ -116,16 +128,14 @@ def matchers(
         ),
     ] = "10",
     width: Annotated[
-        float, typer.Option("--width", "-w", help="Width of predicates, within 0 .. 1.", rich_help_panel=INTERVALS)
+        float, typer.Option("--width", "-w", help="Width of predicates, from 0 to 1.", rich_help_panel=INTERVALS)
     ] = Workload.width,
     width_spread: Annotated[
         float, typer.Option(help="Widths are drawn between --width and --width plus this.", rich_help_panel=INTERVALS)
     ] = Workload.width_spread,
     codes: Annotated[
         int | None,
-        typer.Option(
-            help="Number of distinct values, as if they were texts; unlimited if left out.", rich_help_panel=INTERVALS
-        ),
+        typer.Option(help="Number of distinct values, as of strings. Default: unlimited.", rich_help_panel=INTERVALS),
     ] = None,
     equal: Annotated[
         float, typer.Option(help="Share of predicates that are equalities.", rich_help_panel=INTERVALS)
@@ -133,13 +143,13 @@ def matchers(
     events: Annotated[
         int | None,
         typer.Option(
-            help=f"Most events; {Workload.events} if left out, {EventBus.events:,} for event-bus, "
-            f"{Filters.events:,} for pcm-default.",
+            help=f"Maximum number of events. Default: {Workload.events}; for event-bus {EventBus.events:,}, for "
+            f"pcm-default {Filters.events:,}.",
             rich_help_panel=WORKLOAD,
         ),
     ] = None,
     event_size: Annotated[
-        int | None, typer.Option(help="Attributes of an event; all if left out.", rich_help_panel=INTERVALS)
+        int | None, typer.Option(help="Attributes per event. Default: all.", rich_help_panel=INTERVALS)
     ] = None,
     attribute_distribution: Annotated[
         str,
@@ -156,15 +166,18 @@ def matchers(
         ),
     ] = "uniform",
     event_value_distribution: Annotated[
-        str | None, typer.Option(help="Distribution of values in events, if it differs.", rich_help_panel=INTERVALS)
+        str | None,
+        typer.Option(
+            help="Distribution of values in events. Default: that of --value-distribution.", rich_help_panel=INTERVALS
+        ),
     ] = None,
     dataset: Dataset = None,
     seed: Seed = Workload.seed,
 ) -> None:
     """Compare algorithms on one workload. Every answer is checked against scan; exit code 1 if one is wrong.
 
-    Algorithms that the memory does not hold beside the others are measured after them; those that it does not hold
-    alone are left out.
+    If memory does not hold all indexes at once, some algorithms are measured after the others. An algorithm whose index
+    alone does not fit is left out.
     """
     names = (
         algorithms.split(",")
@@ -205,7 +218,7 @@ def matchers(
         results = measure_in_turns(workload, chosen, effort, tell, profile)
         measured = [measurement for measurement, _ in results if measurement]
         if not measured:
-            raise BenchError("the memory that is free does not hold this workload; use fewer --subscriptions")
+            raise BenchError("the workload does not fit into free memory; use fewer --subscriptions")
     later = [f"{m.candidate.algorithm} in turn {turn}" for m, turn in results if m and turn > 1]
     if later:
         err.print(Text(f"Measured after the others, for memory: {', '.join(later)}."))
@@ -229,27 +242,29 @@ def matchers(
 def sweep(
     paper: Annotated[str, typer.Argument(help=f"{', '.join(PAPERS)}.")],
     numbers: Annotated[
-        str | None, typer.Option("--figures", help="Comma-separated numbers; all if left out.", show_default=False)
+        str | None,
+        typer.Option("--figures", help="Comma-separated numbers of figures. Default: all.", show_default=False),
     ] = None,
     scale: Annotated[float, typer.Option(help="Share of the paper's subscriptions.")] = 0.01,
-    directory: Annotated[Path, typer.Option("--out", "-o", help="Directory for the files.")] = Path("figures"),
+    directory: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIRECTORY", help="Directory for the files.")
+    ] = Path("figures"),
     seconds: Seconds = 0.3,
     rounds: Rounds = 2,
     batch: Batch = 1,
     settling: Settling = Effort.settling_s,
     limit: Annotated[
         float,
-        typer.Option(help="Most minutes for an algorithm at a point, to build and to match.", min=0),
+        typer.Option(help="Maximum minutes per algorithm and point, for building and matching.", min=0),
     ] = 20.0,
     dataset: Dataset = None,
     seed: Seed = Workload.seed,
 ) -> None:
-    """Repeat the experiments of a paper: for each a CSV file and a PNG, with the numbers that the paper states.
+    """Repeat the experiments of a paper. Writes a CSV file and a PNG for each, with the numbers that the paper states.
 
-    One event at a time, as in the papers, unless --batch says more. A sweep that was stopped goes on where it was:
-    points whose rows are in the directory are not measured again. Algorithms that are not available here, that the
-    memory does not hold, or that take too long are left out; the last lines say which. Exit code 1 if an answer is
-    wrong.
+    Matches one event at a time, as in the papers, unless --batch is larger. Points whose rows are in the directory are
+    not measured again, so a stopped sweep can be continued. Leaves out algorithms that are not available here, do not
+    fit into memory, or take too long; the last lines name them. Exit code 1 if an answer is wrong.
     """
     from bench.papers.draw import draw  # its import takes half a second that no other command needs
 
@@ -288,7 +303,7 @@ def sweep(
 @app.command()
 def choices(
     workloads: Annotated[
-        str | None, typer.Option("--workloads", help=f"Comma-separated: {', '.join(WORKLOADS)}; all if left out.")
+        str | None, typer.Option("--workloads", help=f"Comma-separated: {', '.join(WORKLOADS)}; default: all.")
     ] = None,
     sizes: Annotated[str, typer.Option("--sizes", help="Comma-separated numbers of subscriptions.")] = ",".join(
         map(str, SIZES)
@@ -299,7 +314,7 @@ def choices(
     ] = None,
     scale: Annotated[float, typer.Option(help="Share of the subscriptions of --sweeps.")] = 0.01,
     algorithms: Annotated[
-        str | None, typer.Option("--algorithms", "-a", help="Comma-separated names; all exact ones if left out.")
+        str | None, typer.Option("--algorithms", "-a", help="Comma-separated names; default: all exact ones.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="CSV file.")] = Path("choices.csv"),
 ) -> None:
@@ -339,27 +354,27 @@ def search(
     number: Annotated[
         str | None,
         typer.Option(
-            "--number", help="Instead, the configurations of these comma-separated numbers.", show_default=False
+            "--number",
+            help="Measure the configurations with these comma-separated numbers instead.",
+            show_default=False,
         ),
     ] = None,
     most_subscriptions: Annotated[
-        int, typer.Option(help="Configurations with more subscriptions are left out.", min=LEAST_SUBSCRIPTIONS)
+        int, typer.Option(help="Skip configurations with more subscriptions.", min=LEAST_SUBSCRIPTIONS)
     ] = MOST_SUBSCRIPTIONS,
     seconds: Annotated[
         float | None,
-        typer.Option(help="Seconds after which no further configuration begins.", min=0, show_default=False),
+        typer.Option(help="Start no further configuration after this many seconds.", min=0, show_default=False),
     ] = None,
-    batch: Annotated[str, typer.Option(help="Comma-separated numbers of events at once.")] = ",".join(
+    batch: Annotated[str, typer.Option(help="Comma-separated numbers of events per call.")] = ",".join(
         map(str, BATCHES)
     ),
     algorithms: Annotated[
-        str | None, typer.Option("--algorithms", "-a", help="Comma-separated names; all exact ones if left out.")
+        str | None, typer.Option("--algorithms", "-a", help="Comma-separated names; default: all exact ones.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", "-o", help="CSV file, to which rows are appended; configurations that it has are skipped."
-        ),
+        typer.Option("--out", "-o", help="CSV file to append rows to. Configurations in it are skipped."),
     ] = None,
 ) -> None:
     """Search random configurations for those where auto and tiles are far behind the best of all exact algorithms.
@@ -408,7 +423,7 @@ def living(
     ] = Load.subscriptions,
     events_per_second: Annotated[float, typer.Option(help="Rate of events.")] = Load.events_per_second,
     changes_per_second: Annotated[
-        float, typer.Option(help="Rate of additions, replacements and withdrawals together.")
+        float, typer.Option(help="Rate of changes: additions, replacements and deletions together.")
     ] = Load.changes_per_second,
     minutes: Annotated[float, typer.Option(help="Duration in minutes.")] = Load.minutes,
     subscribers: Subscribers = Load.subscribers,
@@ -418,7 +433,7 @@ def living(
     deliveries: Layout = "shared",
     set_: Set = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same load.", min=0)] = Load.seed,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
 ) -> None:
     """Run the whole system under load while its subscriptions change, and check every delivery.
 
@@ -468,16 +483,17 @@ def system(
     set_: Set = None,
     broker: Annotated[
         list[str] | None,
-        typer.Option("--broker", help="A property of Kafka's for the broker: name=value; may be repeated."),
+        typer.Option("--broker", metavar="NAME=VALUE", help="A property of the Kafka broker. May be repeated."),
     ] = None,
     directory: Annotated[
-        Path | None, typer.Option("--out", help="Directory for system.json, system.md and system.png.")
+        Path | None,
+        typer.Option("--out", metavar="DIRECTORY", help="Directory for system.json, system.md and system.png."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output, one per rate.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines on standard output, one per rate.")] = False,
 ) -> None:
     """Measure the events per second that the whole system sustains, and their latency; every delivery is checked.
 
-    The baselines know only the subscriptions that existed when they started, and deliver at least once.
+    The baselines use only the subscriptions that existed when they started, and deliver at least once.
     Broker, generator and checker share the machine. Exit code 1 if any delivery is wrong.
     """
     from bench.system import ramp  # what the stream needs, no other command does
@@ -523,21 +539,23 @@ def system(
 @app.command()
 def gate(
     only: Annotated[
-        str | None, typer.Option("--only", help="Comma-separated points; all if left out.", show_default=False)
+        str | None, typer.Option("--only", help="Comma-separated points; default: all.", show_default=False)
     ] = None,
     record: Annotated[
-        bool, typer.Option("--record", help="Write what was measured to the file, in place of these points.")
+        bool, typer.Option("--record", help="Replace these points in the file by the measured ones.")
     ] = False,
     file: Annotated[
         Path | None,
-        typer.Option("--recorded", help="File of recorded figures; bench/gate/recorded.json if left out."),
+        typer.Option("--recorded", help="File of recorded figures. Default: bench/gate/recorded.json."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output, one per point.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON lines on standard output, one per point.")
+    ] = False,
 ) -> None:
     """Measure the points that matter in six minutes and compare them with recorded figures.
 
     CPU times are compared in units of a calibration loop of the same minute. A point that takes more than 1.3 times
-    the recorded CPU time is measured once more. Exit code 1 if it fails again, or nothing is recorded of a point.
+    the recorded CPU time is measured once more. Exit code 1 if it fails again, or if a point has no recorded figure.
     """
     from bench.gate import measuring, printing, recorded, verdict  # what the stream needs, no other command does
     from bench.gate.points import POINTS

@@ -21,7 +21,11 @@ def broker(
     port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free one.")] = 9092,
     directory: Annotated[
         Path | None,
-        typer.Option(help="Directory of the data. Default: a temporary one, deleted at the end.", show_default=False),
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Directory of the data. Default: a temporary one, deleted at the end.",
+            show_default=False,
+        ),
     ] = None,
     host: Annotated[
         str,

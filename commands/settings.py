@@ -6,22 +6,15 @@ import json
 
 import typer
 
-from commands.shared.flags import Json, with_settings
-from config import Settings, show
+from commands.shared.flags import Json, SourcedSettings, sourced_settings, with_flags
+from config import as_toml, show, unused
 
 app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("show")
-@with_settings
-def show_all(*, as_json: Json = False, settings: Settings) -> None:
-    """Show the settings in force, without secrets."""
-    shown = show(settings)
-    if as_json:
-        print(json.dumps(shown))
-        return
-    for section, values in shown.items():
-        print(f"[{section}]")
-        for key, value in values.items():
-            print(f"{key} = {json.dumps(value)}")
-        print()
+@with_flags(sourced=sourced_settings)
+def show_all(*, as_json: Json = False, sourced: SourcedSettings) -> None:
+    """Print the settings in force as TOML, which --config reads, without secrets."""
+    shown = show(sourced.settings)
+    print(json.dumps(shown) if as_json else as_toml(shown, sourced.sources, unused(sourced.settings)))

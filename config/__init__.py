@@ -1,10 +1,11 @@
 """Settings: one typed model, its sources, and the pinned jars.
 
-For: defaults, limits, and errors that name the setting. May enter: TOML, the environment, flags. Must not know: who
+For: defaults, limits, errors that name the setting, and printing. May enter: TOML, the environment, flags. Must not know: who
 uses a setting, and any other package.
 """
 
-from config.load import ConfigError, load, show
+from config.load import ConfigError, load, show, sources, unused
 from config.model import Settings
+from config.toml import as_toml
 
-__all__ = ["ConfigError", "Settings", "load", "show"]
+__all__ = ["ConfigError", "Settings", "as_toml", "load", "show", "sources", "unused"]

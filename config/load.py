@@ -1,4 +1,4 @@
-"""Load the settings: flags override the environment, that overrides the file, that overrides the defaults."""
+"""Load the settings. Flags override the environment, the environment the file, and the file the defaults."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _NOT_SETTINGS = "SLUICE_TEST_"
 _SECRET = re.compile(r"password|secret|token|credential|jaas|user\.info|\.key|key\.pem|private", re.IGNORECASE)
 _USER_IN_URL = re.compile(r"//[^/\s]*@")
 REDACTED = "(secret)"
-LONGEST_TOPIC = 249  # characters; Kafka's
+LONGEST_TOPIC = 249  # characters; Kafka's limit
 LONGEST_SUBSCRIBER = 200  # characters of the name
 _WITH_SCHEMAS = ("avro", "protobuf")
 
 
 class ConfigError(Exception):
-    """The errors in the settings, one per line: the setting, the reason and what would work."""
+    """The errors in the settings, one per line: the setting, the reason and the remedy."""
 
 
 def load(
     file: Path | str | None = None, flags: Mapping[str, Any] | None = None, read: Callable[[str], str] | None = None
 ) -> Settings:
-    """`flags` by dotted name, such as {"events.topic": "orders"}; those that are None were not given. `read` returns
-    the text of a file by its name, where the file is not on this machine.
+    """Load the settings from a file, the environment (SLUICE_SECTION__KEY, such as SLUICE_EVENTS__TOPIC) and flags.
 
-    From the environment: SLUICE_SECTION__KEY, such as SLUICE_EVENTS__TOPIC. Raises ConfigError.
+    `flags` are by dotted name, such as {"events.topic": "orders"}; None means that a flag is not set. `read` returns the
+    text of a file that is not on this machine. Raises ConfigError.
     """
     set_flags = {name: value for name, value in (flags or {}).items() if value is not None}
     document = _parsed(str(file), read or _text) if file else {}
@@ -56,22 +56,43 @@ def load(
 
 
 def show(settings: Settings) -> dict[str, Any]:
-    """All settings as plain data, without secrets."""
+    """Return all settings as plain data, without secrets."""
     return {section: _redacted(values) for section, values in settings.model_dump().items()}
 
 
+def sources(
+    file: Path | str | None = None, flags: Mapping[str, Any] | None = None, read: Callable[[str], str] | None = None
+) -> dict[str, str]:
+    """Where each setting that is not a default comes from, by its dotted name; arguments as of `load`."""
+    set_flags = {name: value for name, value in (flags or {}).items() if value is not None}
+    document = _parsed(str(file), read or _text) if file else {}
+    found: dict[str, list[str]] = {}
+    for source, settings in (("file", document), ("environment", _environment()), ("flag", _nested(set_flags))):
+        for section, values in settings.items():
+            for key, value in values.items():
+                name = f"{section}.{key}"
+                is_merged = isinstance(value, Mapping)  # with the entries of other sources
+                found[name] = [*found.get(name, ()), source] if is_merged else [source]
+    return {name: " and ".join(places) for name, places in found.items()}
+
+
+def unused(settings: Settings) -> set[str]:
+    """The settings that others replace."""
+    return {"events.topic"} if settings.events.by_topic else set()
+
+
 def _of_events(settings: Settings) -> Iterator[str]:
-    """Settings of events that contradict each other, or lack another."""
+    """Yield errors in the settings of events: contradictions, and missing settings."""
     events = settings.events
     ways = [name for name in ("topic_pattern", "topics", "topic") if name in events.model_fields_set]
     chosen = [(f"events.{name}", getattr(events, name)) for name in ways if getattr(events, name)]
     for name, value in chosen[1:]:
-        yield f"{name} = {value!r}: {chosen[0][0]} = {chosen[0][1]!r} takes its place; leave one of them out"
+        yield f"{name} = {value!r}: {chosen[0][0]} = {chosen[0][1]!r} replaces it; leave one of them out"
     for topic in sorted(events.codecs):
         if events.topic_pattern and not re.fullmatch(events.topic_pattern, topic):
-            yield f"events.codecs: {topic!r} is no topic of events; events.topic_pattern does not match it"
+            yield f"events.codecs: {topic!r} is not a topic of events; events.topic_pattern does not match it"
         elif not events.topic_pattern and topic not in events.names:
-            yield f"events.codecs: {topic!r} is no topic of events; {_nearest(topic, list(events.names))}"
+            yield f"events.codecs: {topic!r} is not a topic of events; {_nearest(topic, list(events.names))}"
     of_topics = ((f"events.codecs.{topic}", codec) for topic, codec in events.codecs.items())
     for name, codec in (("events.codec", events.codec), *of_topics):
         if codec in _WITH_SCHEMAS and not settings.schema_registry.url:
@@ -81,21 +102,21 @@ def _of_events(settings: Settings) -> Iterator[str]:
 
 
 def _of_tenants(settings: Settings) -> Iterator[str]:
-    """Tenants that have no subscribers, or share them with another."""
-    owner: dict[str, str] = {}  # of a name, or of the beginning of names, which ends with "*"
+    """Yield errors in the settings of tenants: no subscribers, or subscribers shared with another tenant."""
+    owner: dict[str, str] = {}  # by name, or by beginning of names with "*" at its end
     for tenant, of in settings.subscriptions.tenants.items():
         where = f"subscriptions.tenants.{tenant}"
         if not of.prefix and not of.subscribers:
-            yield f"{where}: has no subscribers; give their common prefix, or the list of subscribers"
+            yield f"{where}: has no subscribers; set prefix or subscribers"
         for mine in [*of.subscribers, *([f"{of.prefix}*"] if of.prefix else [])]:
             for theirs, other in owner.items():
                 if other != tenant and _overlap(_plain(mine), _plain(theirs)):
-                    yield f"{where}: its subscribers {mine!r} meet {theirs!r} of the tenant {other!r}; keep them apart"
+                    yield f"{where}: its subscribers {mine!r} overlap with {theirs!r} of the tenant {other!r}; separate them"
             owner[mine] = tenant
 
 
 def _overlap(a: str, b: str) -> bool:
-    """Whether a name, or the names that begin so where it ends with "*", meets another."""
+    """Whether two names are equal; one that ends with "*" equals all names that begin with it."""
     begin, other = a.removesuffix("*"), b.removesuffix("*")
     if a == begin and b == other:
         return a == b
@@ -103,8 +124,7 @@ def _overlap(a: str, b: str) -> bool:
 
 
 def _clashes(settings: Settings) -> Iterator[str]:
-    """Topic settings that could equal a delivery topic: the name of a subscriber is free and must not name another
-    topic.
+    """Yield errors in topic settings: equal topics, and topics that could be the delivery topic of a subscriber.
 
     Kafka allows no two topics that differ in dots and underscores only.
     """
@@ -123,19 +143,19 @@ def _clashes(settings: Settings) -> Iterator[str]:
     elif len(deliveries.prefix) + LONGEST_SUBSCRIBER > LONGEST_TOPIC:
         most = LONGEST_TOPIC - LONGEST_SUBSCRIBER
         yield (
-            f"deliveries.prefix = {deliveries.prefix!r}: has more than {most} characters; with a subscriber's name, "
-            f"{LONGEST_SUBSCRIBER} at most, it must fit into the {LONGEST_TOPIC} of a topic"
+            f"deliveries.prefix = {deliveries.prefix!r}: has more than {most} characters; a topic has at most "
+            f"{LONGEST_TOPIC}, and the name of a subscriber up to {LONGEST_SUBSCRIBER} of them"
         )
     taken: dict[str, str] = {}
     for name, topic in names:
         same = taken.get(_plain(topic))
         taken[_plain(topic)] = name
         if same is not None:
-            yield f"{name} = {topic!r}: is the topic of {same} too, or differs from it in dots and underscores only"
+            yield f"{name} = {topic!r}: is the topic of {same} too, or differs from it only in dots and underscores"
         if deliveries.layout != "shared" and _plain(topic).startswith(_plain(deliveries.prefix)):
             yield (
-                f"{name} = {topic!r}: begins with deliveries.prefix = {deliveries.prefix!r}, so it could be that of "
-                "a subscriber; choose another prefix"
+                f"{name} = {topic!r}: begins with deliveries.prefix = {deliveries.prefix!r}, so it could be the "
+                "topic of a subscriber; choose another prefix"
             )
 
 
@@ -187,7 +207,7 @@ def _environment() -> dict[str, Any]:
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """{"a.b": 1} as {"a": {"b": 1}}; what follows the second dot belongs to an option's own name."""
+    """Nest {"a.b": 1} as {"a": {"b": 1}}. The rest after the second dot is the name of an option."""
     nested: dict[str, Any] = {}
     for name, value in flat.items():
         node, *keys = name.split(".", 2)

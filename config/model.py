@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_settings import NoDecode
 
 TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,248}$")]
-TopicSetting = Annotated[str, Field(pattern=r"^[a-z][a-z0-9.]*$")]  # its name
+TopicSetting = Annotated[str, Field(pattern=r"^[a-z][a-z0-9.]*$")]  # name of a setting of a topic
 Options = dict[str, str]
 
 SHORTEST_TOKEN = 16
@@ -22,10 +22,10 @@ def _of_a_collector(address: str) -> str:
     try:
         parts = urlsplit(address)
         whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and len(parts.path) > 1
-    except ValueError:  # of a port that is none, and of brackets
+    except ValueError:  # an invalid port, or brackets
         whole = False
     if address and (not whole or any(c in "@?#\\" or not c.isprintable() or c.isspace() for c in address)):
-        raise ValueError("give scheme, host and path, such as http://127.0.0.1:4318/v1/traces, and no user or query")
+        raise ValueError("write scheme, host and path, such as http://127.0.0.1:4318/v1/traces, without user and query")
     return address
 
 
@@ -33,34 +33,34 @@ def _of_a_console(token: str) -> str:
     """Raises ValueError."""
     if token and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token):
         raise ValueError(
-            f"a token has at least {SHORTEST_TOKEN} letters, digits and signs, such as `openssl rand -hex 16` prints"
+            f"a token needs at least {SHORTEST_TOKEN} letters, digits and signs; `openssl rand -hex 16` prints one"
         )
     return token
 
 
 def _path_of_file_url(checkpoint: str) -> str:
-    """Turn the URL of a directory into its path, and leave anything else as it is. Raises ValueError."""
+    """Turn the URL of a directory into its path; return anything else unchanged. Raises ValueError."""
     if not checkpoint.lower().startswith("file:"):
         return checkpoint
     url = urlsplit(checkpoint)
     if url.netloc not in ("", "localhost") or not url.path.startswith("/") or url.query or url.fragment:
         raise ValueError(
-            "give a path, or file:// and a path from the root, without a host and with %3F and %23 for ? and #"
+            "write a path, or file:// and an absolute path, without a host and with %3F and %23 for ? and #"
         )
     return unquote(url.path)
 
 
-# Of delivery topics: Kafka maps two index files for each partition, 10 MB each by default, and Linux reads around their
-# first entry as far as the device's read-ahead goes. A segment of 1 GB fits an entry for each 64 kB into 256 kB.
+# For delivery topics: Kafka maps two index files per partition, 10 MB each by default, and Linux reads around their
+# first entry as far as the device's read-ahead goes. With an entry per 64 kB, 256 kB suffice for a segment of 1 GB.
 INDEX_SETTINGS = {"segment.index.bytes": "262144", "index.interval.bytes": "65536"}
 
 
 def _of_a_topic(value: object) -> str:
-    """A topic setting as Kafka reads it. Raises ValueError."""
+    """Convert a topic setting to what Kafka reads. Raises ValueError."""
     if isinstance(value, Mapping):
         raise ValueError('put the whole name in quotes, such as "retention.ms" = 86400000')
     if not isinstance(value, str | int | float):
-        raise ValueError("give a string, a number, true or false")
+        raise ValueError("write a string, a number, true or false")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -69,7 +69,7 @@ def _with_index_settings(config: dict[str, str]) -> dict[str, str]:
 
 
 def _divided(names: object) -> object:
-    """The names in a text, as the environment and flags have them; anything else as it is."""
+    """Split a string, as in the environment and flags, into names; return anything else unchanged."""
     return [name.strip() for name in names.split(",")] if isinstance(names, str) and names else names or []
 
 
@@ -78,7 +78,7 @@ def _of_names(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"is no regular expression of Python: {error}") from None
+        raise ValueError(f"is not a regular expression of Python: {error}") from None
     return pattern
 
 
@@ -170,7 +170,7 @@ class TenantSettings(Section):
 
 class Subscriptions(Section):
     topic: TopicName = "subscriptions"
-    """Topic of subscriptions and withdrawals; compacted, keyed by id."""
+    """Topic of subscriptions, keyed by id; compacted. A record without a value deletes a subscription."""
     status_topic: TopicName = "subscriptions.status"
     """Topic of the statuses of changes, keyed by id."""
     tenants: dict[Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,50}$")], TenantSettings] = {}
@@ -211,34 +211,34 @@ class Quotas(Section):
     deliveries_per_second: Annotated[int, Field(ge=0)] = 0
     """Maximum deliveries to a subscriber for the events of one second, by the events' timestamps. 0: no limit."""
     over: Literal["dead_letter", "drop"] = "dead_letter"
-    """Treatment of deliveries over the limit; the log line of the batch counts both kinds."""
+    """What happens to deliveries over deliveries_per_second: they become dead letters, or are dropped and counted."""
 
 
 class DeadLetters(Section):
     topic: TopicName = "deadletters"
-    """Topic of the records that could not be used, with the reason."""
+    """Topic of the dead letters: records that could not be processed, with the reason."""
 
 
 class Matching(Section):
     algorithm: str = "auto"
-    """Name of the matching algorithm, such as "tiles" (matchers/README.md lists all); "auto" measures which one is the
-    fastest."""
+    """Matching algorithm, such as "tiles" (matchers/README.md lists all); "auto" measures which is the fastest."""
     options: dict[str, Any] = {}
     """Options of that algorithm under their own names."""
     max_per_event: Annotated[int, Field(ge=0)] = 0
     """Maximum matches per event; an event with more becomes a dead letter. 0: no limit."""
     shards: Annotated[int, Field(gt=0)] = 1
-    """Number of shards of the subscriptions, each matched by separate tasks, if one host cannot hold them."""
+    """Number of shards of the subscriptions. Each shard is matched by separate tasks; for more subscriptions than the
+    memory of one host holds."""
     adaptive_after_ms: Annotated[int, Field(ge=0)] = 0
     """When events wait longer than this, "wpa_rein" may make wrong deliveries, marked as such, until it has caught up.
     0: never."""
     adaptive_rates: list[Annotated[float, Field(gt=0, lt=1)]] = [0.01, 0.05, 0.1]
-    """Shares of deliveries that may then be wrong, rising from batch to batch."""
+    """Shares of deliveries that adaptive_after_ms allows to be wrong, rising from batch to batch."""
 
 
 class Spark(Section):
     master: str = "local[*]"
-    """Spark's master."""
+    """URL of Spark's master, such as "local[*]" or "spark://HOST:7077". Ignored under spark-submit."""
     worker_memory_mb: Annotated[int, Field(ge=0)] = 2_048
     """Memory of a Python worker, in addition to the subscriptions, which all workers of a host share. 0: no limit."""
     options: Options = {}

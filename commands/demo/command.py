@@ -1,4 +1,4 @@
-"""The command `demo` and its flags."""
+"""Run the command `demo`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def demo(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # ends the context managers, which stop the processes
     summary = show.run(events, rate, algorithm, pull_the_plug, Console(stderr=as_json))
     if as_json:
         print(json.dumps(summary))

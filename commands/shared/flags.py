@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from config import ConfigError, Settings, load
+from config import ConfigError, Settings, load, sources
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # the variable in which spark-submit passes the port of its JVM
 
@@ -96,13 +96,32 @@ def with_flags(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
 
 
 def settings(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None) -> Settings:
+    return load(*_selected(config, bootstrap, set_))
+
+
+class SourcedSettings(NamedTuple):
+    """Settings, and where each that is not a default comes from."""
+
+    settings: Settings
+    sources: dict[str, str]
+
+
+def sourced_settings(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None) -> SourcedSettings:
+    selected = _selected(config, bootstrap, set_)
+    return SourcedSettings(load(*selected), sources(*selected))
+
+
+def _selected(
+    config: str | None, bootstrap: str | None, set_: list[str] | None
+) -> tuple[str | None, dict[str, Any], Callable[[str], str] | None]:
+    """The arguments of `load`."""
     flags: dict[str, Any] = {"kafka.bootstrap_servers": bootstrap}
     for assignment in set_ or ():
         name, equals, value = assignment.partition("=")
         if not equals:
             raise typer.BadParameter(f"--set takes section.key=value, not {assignment!r}")
         flags[name.strip()] = value
-    return load(config, flags, _of_url if config and "://" in config else None)
+    return config, flags, _of_url if config and "://" in config else None
 
 
 def _of_url(location: str) -> str:

@@ -153,7 +153,7 @@ def test_the_doctor_names_each_right_that_the_job_lacks(users: Users, secured: S
     told = [right for right in RIGHTS if right.who == "job"]
     told = [right for right in told if (right.name, right.operation) != ("deliveries.*", "write")]  # there is none yet
     fine = users.as_("job", "doctor", "--json")
-    assert "as the job needs" in _found(fine, "rights")
+    assert "complete for" in _found(fine, "permissions")
     for right in told:
         secured.withdraw(right)
     try:
@@ -162,7 +162,7 @@ def test_the_doctor_names_each_right_that_the_job_lacks(users: Users, secured: S
         assert done.returncode == 1, done.stderr
     finally:
         secured.allow(told)
-    lacking = _found(done.stdout, "rights")
+    lacking = _found(done.stdout, "permissions")
     for right in told:
         assert f"{right.operation} on the {right.kind}{'s' if '*' in right.name else ''} {right.name}" in lacking
 
@@ -189,7 +189,7 @@ def test_who_does_not_get_in_is_told_why(wrong: str, command: tuple[str, ...], u
 def test_two_clients_that_speak_differently_are_refused_at_once(users: Users, secured: Secured) -> None:
     settings, _, _ = secured.settings("job", _password("job")).partition("[kafka.spark]")
     said = users("run", *users.file("half", settings), code=1)
-    assert "kafka.client has security.protocol = 'SASL_SSL' and kafka.spark 'plaintext'" in said
+    assert "kafka.client and kafka.spark have different security.protocol ('SASL_SSL', 'plaintext')" in said
 
 
 def _found(said: str, check: str) -> str:

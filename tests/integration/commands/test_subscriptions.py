@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def settings(sluice: CommandLine) -> Settings:
         (("--prefix", "b"), ["b1", "b2", "b3"]),
         (("--subscriber", "alice"), ["b1", "b2", "b3"]),
         (("--paused",), ["b2"]),
-        (("--active", "--prefix", "b"), ["b1"]),
+        (("--in-force", "--prefix", "b"), ["b1"]),
         (("--subscriber", "nobody"), []),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -74,8 +75,8 @@ def test_what_is_asked_for_is_listed(sluice: CommandLine, settings: Settings, fl
 def test_people_get_a_table_as_long_as_they_want(sluice: CommandLine, settings: Settings) -> None:
     heading, *lines = sluice("subscriptions", "list", "--prefix", "b").splitlines()
     assert heading.split() == ["ID", "SUBSCRIBER", "STATE", "PATTERN"]
-    assert sorted(tuple(line.split()) for line in lines) == [
-        ("b1", "alice", "active", '{"y":[2]}'),
+    assert sorted(tuple(re.split(" {2,}", line)) for line in lines) == [
+        ("b1", "alice", "in force", '{"y":[2]}'),
         ("b2", "alice", "paused", '{"x":[1]}'),
         ("b3", "alice", "expired", '{"x":[1]}'),
     ]
@@ -89,9 +90,9 @@ def test_a_document_is_shown_as_the_topic_has_it(sluice: CommandLine, settings: 
     )
     assert sluice("subscriptions", "get", "a2", "--json").encode() == document("a2", subscriber="bob")[1] + b"\n"
     topic = settings.subscriptions.topic
-    for id, why in (("gone", "'gone' is withdrawn"), ("none", "no subscription has the id 'none'")):
+    for id, why in (("gone", "'gone' is unsubscribed"), ("none", "no subscription has the id 'none'")):
         said = sluice("subscriptions", "get", id, code=1)
-        assert said == f"error: {why} in {topic}; `subscriptions list` shows all ids\n"
+        assert said == f"error: {why} in {topic}; `subscriptions list` lists all ids\n"
 
 
 def test_a_status_says_what_the_job_said_last(sluice: CommandLine, settings: Settings) -> None:
@@ -133,12 +134,12 @@ def test_an_export_imported_into_an_empty_topic_gives_the_same(
     assert [path.name for path in tmp_path.iterdir()] == ["all.jsonl"]
     sluice("topics", "create", "--set", other)
     applied = ("subscriptions", "apply", str(file), "--json", "--set", other)
-    new = {"new": 5, "changed": 0, "unchanged": 0, "repeated": 0, "withdrawn": 0, "refused": 0}
+    new = {"new": 5, "changed": 0, "unchanged": 0, "repeated": 0, "unsubscribed": 0, "rejected": 0}
     *plan, summary = map(json.loads, sluice(*applied, "--dry-run").splitlines())
     assert summary == new | {"dry_run": True}
     assert [one["change"] for one in plan] == ["new"] * 5
     assert json.loads(sluice(*applied)) == new | {"dry_run": False}
-    again = {"new": 0, "changed": 0, "unchanged": 5, "repeated": 0, "withdrawn": 0, "refused": 0, "dry_run": False}
+    again = {"new": 0, "changed": 0, "unchanged": 5, "repeated": 0, "unsubscribed": 0, "rejected": 0, "dry_run": False}
     assert json.loads(sluice(*applied)) == again
     topic = f"{settings.query.name}.other"
     found = [m.value() or b"" for m in read(cluster, [topic], follow=False) if m is not None]
@@ -150,9 +151,9 @@ def test_one_refused_line_stops_it_all_unless_it_is_to_keep_going(sluice: Comman
     text = "\n".join(['{"id": "z"', *(document(id)[1].decode() for id in ("new", "b1"))])
     said = sluice("subscriptions", "apply", stdin=text, code=1)
     assert "standard input, line 1: not JSON" in said
-    assert "error: 1 of 3 lines are refused, so nothing was written; --keep-going writes the others" in said
+    assert "error: 1 of 3 lines are rejected, so nothing was written; --keep-going writes the others" in said
     assert there(settings) == before
-    assert "1 new, 1 changed, 0 unchanged, 0 repeated, 0 withdrawn, 1 refused" in sluice(
+    assert "1 new, 1 changed, 0 unchanged, 0 repeated, 0 unsubscribed, 1 rejected" in sluice(
         "subscriptions", "apply", "--keep-going", stdin=text, code=1
     )
     assert there(settings) == before | {b"new": document("new")[1], b"b1": document("b1")[1]}
@@ -162,9 +163,9 @@ def test_what_a_file_lacks_is_withdrawn_if_asked(sluice: CommandLine, settings: 
     apply = ("subscriptions", "apply", "--prune", "--prefix", "b")
     text = "\n".join(document(id)[1].decode() for id in ("b1", "new"))
     planned = sluice(*apply, "--dry-run", stdin=text).splitlines()
-    assert planned == ["changed b1", "new new", "withdrawn b2", "withdrawn b3"]
-    assert "--prune needs a file without them" in sluice(*apply, stdin="{", code=1)
-    assert "--prefix says what --prune withdraws" in sluice("subscriptions", "apply", "--prefix", "b", code=2)
+    assert planned == ["changed b1", "new new", "unsubscribed b2", "unsubscribed b3"]
+    assert "--prune needs a file without such lines" in sluice(*apply, stdin="{", code=1)
+    assert "--prefix limits --prune" in sluice("subscriptions", "apply", "--prefix", "b", code=2)
     sluice(*apply, stdin=text)
     in_force = {id for id, value in there(settings).items() if value is not None}
     assert in_force == {b"a1", b"a2", b"b1", b"new"}

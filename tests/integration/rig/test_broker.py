@@ -95,7 +95,7 @@ def test_of_three_nodes_one_may_end_and_two_end_all(tmp_path: Path) -> None:
             os.kill(first, signal.SIGKILL)
             said = process.stderr.readline()
             assert "ended" in said
-            assert "The others go on" in said
+            assert "The others keep running" in said
             (gone,) = [server for server in servers.split(",") if server in said]
             assert len(servers.split(",")) == 3
             left = ",".join(server for server in servers.split(",") if server != gone)

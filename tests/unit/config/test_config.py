@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from config import ConfigError, Settings, load, show
+from config import ConfigError, Settings, as_toml, load, show, sources, unused
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "config" / "example.toml"
 
@@ -257,6 +257,56 @@ def test_secrets_are_not_shown() -> None:
         with pytest.raises(ConfigError) as error:
             load(flags={name: {"hunter2": 1}})
         assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        {
+            "kafka.client.sasl.username": "u",
+            "kafka.client.ssl.ca.location": 'a "b" \\ c\n\x7fé',
+            "spark.options.a.b": "1",
+        },
+        {"events.topics": "orders,trades.eu", "events.codecs": {"trades.eu": "cloudevents"}},
+        {"events.topic_pattern": "a.*", "matching.options": {"g": 32, "deep": {"x y": [1.5, True, "z"]}}},
+        {"deliveries.topic_config.retention.ms": 5, "matching.adaptive_rates": [0.5], "quotas.over": "drop"},
+        {
+            "subscriptions.tenants": {
+                "acme": {"topic": "a", "status_topic": "b", "subscribers": ["x"], "pattern": {"c.d": [{"prefix": "e"}]}}
+            }
+        },
+    ],
+    ids=["defaults", "options", "topics", "pattern", "numbers", "tenants"],
+)
+def test_shown_settings_are_read_back(flags: dict[str, Any], tmp_path: Path) -> None:
+    settings = load(flags=flags)
+    file = write(tmp_path, as_toml(show(settings), {}, unused(settings)))
+    assert show(load(file)) == show(settings)
+
+
+def test_shown_settings_name_their_source_and_hide_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_MONITORING__TOKEN", "0123456789abcdef")
+    monkeypatch.setenv("SLUICE_EVENTS__TOPICS", "a,b")
+    file = write(tmp_path, '[events]\nmax_per_batch = 5\n[kafka.client]\n"sasl.password" = "hunter2"\n')
+    flags = {"kafka.client.sasl.username": "u", "query.name": "q", "log.level": None}
+    settings = load(file, flags)
+    text = as_toml(show(settings), sources(file, flags), unused(settings))
+    for line in (
+        'name = "q"  # flag',
+        'client = { "sasl.password" = "(secret)", "sasl.username" = "u" }  # file and flag',
+        '# topic = "events"  # unused',
+        'topics = ["a", "b"]  # environment',
+        "max_per_batch = 5  # file",
+        '# token = "(secret)"  # environment',
+        'level = "info"',
+    ):
+        assert line in text.splitlines()
+    monkeypatch.delenv("SLUICE_MONITORING__TOKEN")
+    monkeypatch.delenv("SLUICE_EVENTS__TOPICS")
+    again = load(write(tmp_path, text))
+    assert (again.events, again.query) == (settings.events, settings.query)
+    assert again.kafka.client == {"sasl.password": "(secret)", "sasl.username": "u"}
 
 
 def test_several_topics_of_events_take_the_place_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -324,7 +324,7 @@ def test_what_would_be_refused_is_told_with_its_place_and_reason(sluice: Sluice)
         1,
         "a.jsonl, line 2: id s2: field symbol: unknown operator 'prefx'; did you mean 'prefix'?\n"
         'b.json, document 2: not a JSON object; a subscription is {"id": ..., "subscriber": ..., "pattern": {...}}\n'
-        "c.json: id must be a text of 1 to 200 characters\n",
+        "c.json: id must be a string of 1 to 200 characters\n",
         "3 of 6 accepted\n",
     )
 

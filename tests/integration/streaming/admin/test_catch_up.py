@@ -83,7 +83,7 @@ def test_what_cannot_be_caught_up_is_named_and_does_not_hold_up_others(sluice: C
     documents = [started("no", "oldest"), beyond, started("gone", "oldest"), late, started("good", "oldest")]
     sluice("subscribe", stdin=lines(*documents))
     sluice("unsubscribe", "gone")
-    assert "is it running" in sluice("catch-up", "--timeout", "0", *QUICK, code=75)
+    assert "a running job" in sluice("catch-up", "--timeout", "0", *QUICK, code=75)
 
     answer("refused", "no", 0)
     answer("accepted", "beyond", 1, 0, 0)
@@ -99,14 +99,14 @@ def test_what_cannot_be_caught_up_is_named_and_does_not_hold_up_others(sluice: C
     timer.join()
     assert "no: there is no subscription 'no' in the topic" in said
     assert f"beyond: no partition {settings.events.topic}/7" in said
-    assert "gone: the subscription 'gone' was withdrawn" in said
+    assert "gone: the subscription 'gone' is unsubscribed" in said
     assert (len(delivered(settings, "late")), len(delivered(settings, "good"))) == (35, 12)
     assert sluice("catch-up", "--json", *QUICK) == "", "they are committed"
 
     assert "'no' has no start" not in sluice("catch-up", "no", "--timeout", "1", code=1)
     sluice("pause", "good")
     answer("paused", "good", 6, 9, 9)
-    assert "'good' is paused, so nothing is live" in sluice("catch-up", "good", code=1)
+    assert "'good' is paused" in sluice("catch-up", "good", code=1)
     sluice("resume", "good")
     assert "'good' has no start" in sluice("catch-up", "good", code=1)
-    assert "--follow is for all documents" in sluice("catch-up", "good", "--follow", code=2)
+    assert "--follow serves all documents" in sluice("catch-up", "good", "--follow", code=2)

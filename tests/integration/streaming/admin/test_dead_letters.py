@@ -221,11 +221,11 @@ def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: 
         ],
     )
     skipped = {
-        "0:0": ("value left out", "it was too large for a letter (10000000 bytes); it is still at "),
+        "0:0": ("value left out", "it was too large for a dead letter (10000000 bytes); the original is at "),
         "0:1": ("oversize", "bytes with headers; deliveries.max_bytes is 2000"),
         "0:2": ("ids left out", "they were too many for a letter (20000)"),
         "0:3": ("missing topic", f"topic {sluice.name}.to.bob of subscriber bob does not exist"),
-        "0:4": ("incomplete", "it does not say for whom it is, by which subscriptions and version"),
+        "0:4": ("incomplete", "it does not name its subscriber, subscriptions and version"),
         "0:5": ("no letter", "the job did not write it: the header sluice_headers is missing"),
         "0:6": ("no letter", "the job did not write it: the header sluice_headers is missing"),
         "0:99": ("no letter", "no such dead letter, or the filters exclude it"),
@@ -252,11 +252,11 @@ def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: 
         ([], skipped | oversize, []),
     ):
         outcomes, summary = said(flags)
-        assert {o["place"]: o["why"] for o in outcomes if o["outcome"] == "skipped"} == {
+        assert {o["position"]: o["why"] for o in outcomes if o["outcome"] == "skipped"} == {
             p: w[0] for p, w in why.items()
         }
-        assert all(why[o["place"]][1] in o["detail"] for o in outcomes if o["outcome"] == "skipped")
-        assert sorted(o["place"] for o in outcomes if o["outcome"] == "redriven") == others
+        assert all(why[o["position"]][1] in o["detail"] for o in outcomes if o["outcome"] == "skipped")
+        assert sorted(o["position"] for o in outcomes if o["outcome"] == "redriven") == others
         assert (summary["redriven"], summary["already"]) == (len(others), 0 if others else 2)
         assert summary["skipped"]["no letter"] == 3
     assert [r.value for r in found(settings, small.name)] == [VALUE]
@@ -282,13 +282,13 @@ def test_letters_are_listed_and_shown(sluice: CommandLine, settings: Settings) -
         ],
     )
     listed = sluice("dlq", "list")
-    assert listed.splitlines()[0].split() == ["PLACE", "TIME", "(UTC)", "REASON", "TRIES", "ORIGIN"]
+    assert listed.splitlines()[0].split() == ["POSITION", "TIME", "(UTC)", "REASON", "ATTEMPTS", "ORIGIN"]
     assert max(map(len, listed.splitlines())) <= 80
     assert [line.split()[0] for line in listed.splitlines()[1::2]] == ["0:0", "0:1", "0:2", "0:3"]
     assert "  for alice: why oversize\n" in listed
 
     def places(*flags: str) -> list[str]:
-        return [json.loads(line)["place"] for line in sluice("dlq", "list", "--json", *flags).splitlines()]
+        return [json.loads(line)["position"] for line in sluice("dlq", "list", "--json", *flags).splitlines()]
 
     assert places("--reason", "oversize", "--reason", "unknown") == ["0:1", "0:3"]
     assert places("--subscriber", "bob") == ["0:2"]
@@ -329,7 +329,7 @@ def test_an_event_that_is_a_letter_again_says_that_it_was_one(
         (second,) = map(json.loads, sluice("dlq", "list", "--json").splitlines())
         assert (second["attempts"], second["headers"]) == (2, [{"name": "sluice_attempts", "value": "1"}])
         assert second["origin"]["partition"] == first["origin"]["partition"]
-        sluice("dlq", "redrive", second["place"])
+        sluice("dlq", "redrive", second["position"])
         running.until("done with it once more", lambda: running.total("event_count") == 4)
         (third,) = map(json.loads, sluice("dlq", "list", "--json").splitlines())
         assert (third["attempts"], third["headers"]) == (3, [{"name": "sluice_attempts", "value": "2"}])
@@ -431,7 +431,7 @@ def test_of_two_at_once_the_older_stops_and_each_letter_is_sent_once(sluice: Com
     finally:
         said, _ = older.communicate("\n", timeout=PATIENCE_S)
     assert older.returncode == 1
-    assert f"another redrive of query.name = '{sluice.name}' was started, so this one stops" in said
+    assert f"another redrive with query.name = '{sluice.name}' was started, so this one stops" in said
     assert numbers(settings) == list(range(total))
 
 

@@ -39,7 +39,7 @@ def test_the_doctor_is_content_with_what_topics_create_makes(sluice: CommandLine
     cluster = Cluster(sluice.environment["SLUICE_KAFKA__BOOTSTRAP_SERVERS"], {})
     there = cluster.topics().partitions()
     after = diagnosed(sluice, 0)
-    checks = (*topics, "broker", "transactions", "rights", "delivery topics", "largest delivery", "clock")
+    checks = (*topics, "broker", "transactions", "permissions", "delivery topics", "largest delivery", "clock")
     assert {after[check] for check in checks} == {"ok"}
     assert cluster.topics().partitions() == there
     sluice.environment["SLUICE_SUBSCRIPTIONS__TOPIC"] = f"{sluice.name}.dead"

@@ -42,7 +42,7 @@ def test_avro_events_are_delivered_as_they_came_and_wait_for_a_registry_that_is_
             producer.produce(topic, second, key=b"k")
             producer.flush()
             assert running.ended() == TRY_AGAIN
-            assert any("cannot answer now: status 503" in line for line in running.other)
+            assert any("is busy: status 503" in line for line in running.other)
 
         registry.answer = None
         with job(sluice, *flags) as running:

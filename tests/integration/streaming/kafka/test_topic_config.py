@@ -54,7 +54,7 @@ def test_the_shared_topic_is_created_with_these_settings(sluice: CommandLine, cl
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("retntion.ms", "5", "the broker refuses deliveries.topic_config: Unknown topic config name: retntion.ms"),
+        ("retntion.ms", "5", "the broker rejects deliveries.topic_config: Unknown topic config name: retntion.ms"),
         ("retention.ms", "soon", "Invalid value soon for configuration retention.ms: Not a number of type LONG"),
     ],
 )
@@ -77,4 +77,4 @@ def test_the_job_says_which_setting_of_topics_is_wrong(sluice: CommandLine, tmp_
         command, capture_output=True, text=True, env=sluice.environment, cwd=tmp_path, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "the broker refuses deliveries.topic_config: Unknown topic config name: retntion.ms" in done.stderr
+    assert "the broker rejects deliveries.topic_config: Unknown topic config name: retntion.ms" in done.stderr

@@ -31,7 +31,7 @@ def applied(
 
 
 def counts(**some: int) -> dict[str, int]:
-    return dict.fromkeys(("new", "changed", "unchanged", "repeated", "withdrawn"), 0) | some
+    return dict.fromkeys(("new", "changed", "unchanged", "repeated", "unsubscribed"), 0) | some
 
 
 @pytest.mark.parametrize(
@@ -88,5 +88,5 @@ def test_a_plan_names_each_change() -> None:
     for number, document in enumerate((NEW_A, B), 1):
         plan.take(number, json.dumps(document).encode())
     plan.compare(Topic(("a", A), ("c", C))(), Decisions())
-    assert list(plan.changes()) == [("a", "changed"), ("b", "new"), ("c", "withdrawn")]
-    assert plan.as_data() == counts(new=1, changed=1, withdrawn=1)
+    assert list(plan.changes()) == [("a", "changed"), ("b", "new"), ("c", "unsubscribed")]
+    assert plan.as_data() == counts(new=1, changed=1, unsubscribed=1)

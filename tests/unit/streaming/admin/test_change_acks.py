@@ -69,8 +69,8 @@ def test_nothing_is_pending_when_all_are_answered() -> None:
     [
         (status("a", 0, 5), "in force from version 7, events 0:12, 1:3", False),
         (status("a", 0, 5, "paused"), "paused from version 7, events 0:12, 1:3", False),
-        (status("a", 0, 5, "withdrawn"), "withdrawn from version 7, events 0:12, 1:3", False),
-        (status("a", 0, 5, "refused"), "refused: no", True),
+        (status("a", 0, 5, "withdrawn"), "unsubscribed from version 7, events 0:12, 1:3", False),
+        (status("a", 0, 5, "refused"), "rejected: no", True),
         (status("a", 0, 6, "refused"), "superseded by a later change, offset 6", False),
         (status("a", 1, 7), "superseded by a later change, offset 7, partition 1", False),
         (status("a", 0, 5, superseded_by=BY), "superseded by a later change, offset 6, partition 1", False),

@@ -179,7 +179,7 @@ def with_headers(**changes: bytes | None) -> Record:
         (with_headers(headers=b"9" * 5_000), "is not a number"),
         (with_headers(headers=b"\xff"), "can't decode"),
         (with_headers(reason=None), "the header sluice_reason is missing"),
-        (with_headers(reason=b"boredom"), "the reason 'boredom' is none of undecodable_event, "),
+        (with_headers(reason=b"boredom"), "unknown reason 'boredom'; known: undecodable_event, "),
         (with_headers(detail=None), "the header sluice_detail is missing"),
         (with_headers(detail=b"\xff"), "can't decode"),
         (with_headers(origin_offset=None), "the header sluice_origin_offset is missing"),
@@ -187,7 +187,7 @@ def with_headers(**changes: bytes | None) -> Record:
         (with_headers(attempts=b""), "'' is not a number"),
         (with_headers(subscriber=b"../x"), "'../x' is not the name of a subscriber"),
         (with_headers(subscriptionids=b"a"), "unexpected character"),
-        (with_headers(subscriptionids=b"[1]"), "not a JSON list of texts"),
+        (with_headers(subscriptionids=b"[1]"), "not a JSON list of strings"),
         (Record("dead", None, None, [("sluice_redriven", b"0")]), "the header sluice_headers is missing"),
     ],
 )
@@ -253,7 +253,7 @@ def test_a_letter_is_wanted_if_all_that_is_asked_holds_for_it(wanted: DeadLetter
 def test_a_place_is_a_partition_and_an_offset(text: str) -> None:
     assert DeadLetterPosition.of("3:14") == (3, 14)
     assert str(DeadLetterPosition.of("3:14")) == "3:14"
-    with pytest.raises(ValueError, match="is not the place of a letter, PARTITION:OFFSET"):
+    with pytest.raises(ValueError, match="is not the position of a dead letter; write PARTITION:OFFSET"):
         DeadLetterPosition.of(text)
 
 
@@ -290,7 +290,7 @@ def test_all_of_a_letter_is_shown_each_fact_on_its_line() -> None:
     found = letter(made(row(b"\xfe", b"[]", own), records.OVERSIZE, "1001 bytes\n", **DELIVERY, more="other"))
     lines = list(dead_letter_view.page(replace(found, redriven=True)))
     assert "\n".join(lines[:14]) == (
-        "place          0:5\n"
+        "position       0:5\n"
         "time           1970-01-01 00:00:02.000Z\n"
         "reason         oversize\n"
         "detail         1001 bytes\\n\n"
@@ -312,7 +312,7 @@ def test_json_has_all_of_a_letter_and_says_which_bytes_are_no_text() -> None:
     own: Headers = [("a", b"1"), ("n", None), ("x", b"\xff")]
     found = letter(made(row(b"\xfe", b"v", own), records.OVERSIZE, **DELIVERY, more="other"))
     assert json.loads(json.dumps(dead_letter_view.as_data(found))) == {
-        "place": "0:5",
+        "position": "0:5",
         "time": "1970-01-01T00:00:02.000Z",
         "reason": "oversize",
         "detail": "why",
@@ -346,15 +346,18 @@ def test_a_row_of_the_list_fits_into_80_columns(reason: str, topic: str) -> None
 @pytest.mark.parametrize(
     ("command", "reported"),
     [
-        (["list", "--reason", "boredom"], "boredom is none of undecodable_event, oversize_event, poison_event, "),
+        (
+            ["list", "--reason", "boredom"],
+            "unknown reason boredom; known: undecodable_event, oversize_event, poison_event, ",
+        ),
         (["list", "--since", "noon"], "--since: 'noon' is neither"),
         (["list", "--since", "1h", "--until", "2h"], "--since must be before --until"),
         (["list", "--limit", "0"], "Invalid value for '--limit'"),
-        (["show", "five"], "'five' is not the place of a letter, PARTITION:OFFSET, such as 0:12"),
-        (["redrive"], "pass the places of letters, or filters, or --all-letters"),
-        (["redrive", "--dry-run"], "pass the places of letters"),
-        (["redrive", "--all-letters", "0:5"], "pass the places of letters"),
-        (["redrive", "0:5", "five"], "'five' is not the place of a letter"),
+        (["show", "five"], "'five' is not the position of a dead letter; write PARTITION:OFFSET, such as 0:12"),
+        (["redrive"], "name positions of dead letters, or pass filters, or --all-letters"),
+        (["redrive", "--dry-run"], "name positions of dead letters"),
+        (["redrive", "--all-letters", "0:5"], "name positions of dead letters"),
+        (["redrive", "0:5", "five"], "'five' is not the position of a dead letter"),
     ],
 )
 def test_a_wrong_command_is_refused_before_any_broker_is_asked(command: list[str], reported: str) -> None:

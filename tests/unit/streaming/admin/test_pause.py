@@ -60,5 +60,5 @@ def test_ids_without_a_subscription_are_all_named_and_nothing_is_written() -> No
     records = (Record("a", OLD), Record("b", OLD), Record("b", None))
     with pytest.raises(NoSubscription) as error:
         paused(*records, ids=("a", "b", "c"))
-    assert str(error.value) == "'b' is withdrawn, no subscription has the id 'c'; nothing was written"
+    assert str(error.value) == "'b' is unsubscribed, no subscription has the id 'c'; nothing was written"
     assert paused(*records, Record("b", NEW | {"id": "b"}), ids=("b",))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from streaming.admin import subscription_table
@@ -16,13 +18,13 @@ ALICE = {"subscriber": "alice", "pattern": {"x": [1]}}
 @pytest.mark.parametrize(
     ("more", "state"),
     [
-        ({}, "active"),
-        ({"expires_at": "2027-02-01T00:00:00Z"}, "active"),
+        ({}, "in force"),
+        ({"expires_at": "2027-02-01T00:00:00Z"}, "in force"),
         ({"expires_at": "2027-01-01T00:00:00Z"}, "expired"),
         ({"paused": True, "expires_at": "2027-01-01T00:00:00Z"}, "paused"),
     ],
 )
-def test_a_subscription_is_active_paused_or_expired(more: dict[str, object], state: str) -> None:
+def test_a_subscription_is_in_force_paused_or_expired(more: dict[str, object], state: str) -> None:
     (one,) = stored_subscriptions(Topic(("s", ALICE | more)), Decisions())
     assert subscription_table.as_data(one, NOW_MS) == {
         "id": "s",
@@ -33,7 +35,7 @@ def test_a_subscription_is_active_paused_or_expired(more: dict[str, object], sta
         "time": "1970-01-01T00:00:00.000Z",
         "document": ALICE | more,
     }
-    assert subscription_table.row(one, NOW_MS, 80).split() == ["s", "alice", state, '{"x":[1]}']
+    assert re.split(" {2,}", subscription_table.row(one, NOW_MS, 80)) == ["s", "alice", state, '{"x":[1]}']
 
 
 @pytest.mark.parametrize("id", ["s", "an id of very many characters, a line's worth", "\x1b[2J\n"])

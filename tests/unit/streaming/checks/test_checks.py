@@ -111,17 +111,17 @@ CASES: dict[str, tuple[Said, str, str, str]] = {
         replace(GOOD, configs={"subscriptions.status": {}}),
         "topic subscriptions.status",
         WARNING,
-        "statuses are forgotten",
+        "Kafka deletes statuses",
     ),
     "metrics not compacted": (
         replace(GOOD, configs={"subscribers.metrics": {}}),
         "topic subscribers.metrics",
         WARNING,
-        "metrics of subscribers are forgotten",
+        "Kafka deletes metrics of subscribers",
     ),
     "metrics not to be read": (
         replace(GOOD, allowed={"subscribers.metrics": Rights({"WRITE"})}),
-        "rights",
+        "permissions",
         FAILURE,
         "this user lacks read on the topic subscribers.metrics",
     ),
@@ -135,32 +135,32 @@ CASES: dict[str, tuple[Said, str, str, str]] = {
         replace(GOOD, configs={"events": {"cleanup.policy": "compact"}}),
         "topic events",
         FAILURE,
-        "takes no record without a key",
+        "rejects records without a key",
     ),
-    "settings unseen": (replace(GOOD, configs={"events": None}), "topic events", SKIPPED, "may not be seen"),
+    "settings unseen": (replace(GOOD, configs={"events": None}), "topic events", SKIPPED, "may not see its settings"),
     "events not to be read": (
         replace(GOOD, allowed={"events": Rights({"WRITE"})}),
-        "rights",
+        "permissions",
         FAILURE,
         "this user lacks read on the topic events",
     ),
     "a delivery not to be written": (
         replace(GOOD, allowed={"deliveries.alice": Rights({"READ"})}),
-        "rights",
+        "permissions",
         FAILURE,
         "write on the topic deliveries.alice",
     ),
-    "none to be made": (replace(GOOD, create="no"), "rights", FAILURE, "create on the topics deliveries.* (no)"),
-    "group": (replace(GOOD, group=Rights()), "rights", FAILURE, "read on the group sluice"),
+    "none to be made": (replace(GOOD, create="no"), "permissions", FAILURE, "create on the topics deliveries.* (no)"),
+    "group": (replace(GOOD, group=Rights()), "permissions", FAILURE, "read on the group sluice"),
     "no transactions": (
         replace(GOOD, transactional_ids=("sluice/0",)),
-        "rights",
+        "permissions",
         FAILURE,
         "this user lacks write on the transactional-id sluice",
     ),
     "no transactions of tasks": (
         replace(GOOD, transactional_ids=("sluice",)),
-        "rights",
+        "permissions",
         FAILURE,
         "write on the transactional-ids sluice/*",
     ),
@@ -168,13 +168,13 @@ CASES: dict[str, tuple[Said, str, str, str]] = {
         replace(GOOD, config_refusal="Unknown topic config name: a.b"),
         "delivery topics",
         FAILURE,
-        "the broker refuses deliveries.topic_config: Unknown topic config name: a.b",
+        "the broker rejects deliveries.topic_config: Unknown topic config name: a.b",
     ),
     "settings of delivery topics unseen": (
         replace(GOOD, configs={"deliveries.alice": None}),
         "delivery topics",
         SKIPPED,
-        "1 exist, whose settings may not be seen",
+        "1 exist; this user may not see their settings",
     ),
     "large index files": (
         replace(GOOD, configs={"deliveries.alice": LARGE}),
@@ -194,8 +194,8 @@ CASES: dict[str, tuple[Said, str, str, str]] = {
         "2 of 3 differ from deliveries.topic_config, such as deliveries.alice: segment.index.bytes=10485760.",
     ),
     "older transactions": (replace(GOOD, version=1), "transactions", WARNING, "three more requests"),
-    "a small broker": (replace(GOOD, most=1_000_100), "largest delivery", WARNING, "the broker takes 1,000,100"),
-    "an unknown one": (replace(GOOD, most=None), "largest delivery", SKIPPED, "may not be seen"),
+    "a small broker": (replace(GOOD, most=1_000_100), "largest delivery", WARNING, "the broker accepts 1,000,100"),
+    "an unknown one": (replace(GOOD, most=None), "largest delivery", SKIPPED, "may not see the broker's limit"),
     "a clock behind": (replace(GOOD, newest=NOW_MS + 6_000), "clock", WARNING, "6.0 s ahead"),
     "no time": (replace(GOOD, newest=None), "clock", SKIPPED, "no record"),
 }
@@ -274,7 +274,7 @@ def test_the_largest_delivery_may_be_what_new_topics_take() -> None:
             return ""
 
     one = found(Taking(), settings)["largest delivery"]
-    assert (one.state, one.text) == (WARNING, "deliveries.max_bytes is 1,000,000, the broker takes 5,000")
+    assert (one.state, one.text) == (WARNING, "deliveries.max_bytes is 1,000,000 bytes, the broker accepts 5,000 bytes")
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, SHARED], ids=lambda s: s.deliveries.layout)
@@ -298,7 +298,7 @@ def test_packages_are_compared_with_the_lock(tmp_path: Path) -> None:
     assert machine.packages(lock).state == SKIPPED
     pinned = f"pytest=={have} \\\n    --hash=sha256:00\nno-such==1 ; sys_platform == 'win32' \\\n"
     for more, state, text in (
-        ("", OK, "all 1 as requirements.lock pins them"),
+        ("", OK, "all 1 have the versions of requirements.lock"),
         ("numpy==0.1\n", WARNING, "numpy is"),
         ("numpy==0.1\nno-such-package==2 \\\n", FAILURE, "no-such-package is missing"),
     ):
@@ -334,7 +334,7 @@ def test_a_checkpoint_is_writable_and_of_this_query(tmp_path: Path) -> None:
     directory = tmp_path / "checkpoint"
     found = machine.checkpoint(str(directory), "sluice")
     assert found.state == OK
-    assert "which will be made" in found.text
+    assert "does not exist yet" in found.text
     assert not directory.exists()
     directory.mkdir(0o700)
     for text, state in ((json.dumps({"query": "sluice"}), OK), ('{"query": "other"}', FAILURE), ("[]", FAILURE)):

@@ -165,12 +165,12 @@ def test_a_record_that_is_nested_without_end_does_not_end_the_worker(registry: S
     decode = opened("avro", registry)
     value = {"more": {"more": None, "b": b"\xe9"}, "b": b""}
     assert decode(avro(registry, TREE, value), {}) == {"more": {"more": None, "b": "é"}, "b": ""}
-    assert reason(decode, framed(1, b"\2" * 500_000)) == "nested too deeply, read by schema 1"
+    assert reason(decode, framed(1, b"\2" * 500_000)) == "nested too deeply for schema 1"
     forest = {"type": "record", "name": "Forest", "fields": [{"name": "tree", "type": "Tree"}]}
     of_tree = {"name": "Tree", "subject": "events", "version": 1}
     id = registry.register("forests", json.dumps(forest), "AVRO", [of_tree])
     assert decode(framed(id, b"\0\2\xe9"), {}) == {"tree": {"more": None, "b": "é"}}
-    assert reason(decode, framed(id, b"\2" * 500_000)) == f"nested too deeply, read by schema {id}"
+    assert reason(decode, framed(id, b"\2" * 500_000)) == f"nested too deeply for schema {id}"
 
 
 EVERYTHING = {

@@ -58,13 +58,13 @@ STRUCTURED: Headers = {"content-type": b"application/cloudevents+json"}
     [
         (b"{}", {}, "neither the content-type application/cloudevents+json nor a header ce_specversion"),
         (b"{}", {"content-type": b"application/json"}, "neither the content-type"),
-        (b"[]", {"content-type": b"application/cloudevents-batch+json"}, "the record holds a batch of CloudEvents"),
+        (b"[]", {"content-type": b"application/cloudevents-batch+json"}, "a batch of CloudEvents in one record"),
         (b"\0", {"content-type": b"application/cloudevents+avro"}, "this format of CloudEvents is not supported"),
         (None, STRUCTURED, "the record has no value"),
         (b"[]", STRUCTURED, "not a JSON object but an array"),
         (b"{", STRUCTURED, "not JSON"),
         (b"{}", STRUCTURED, "id, source, specversion, type missing"),
-        (json.dumps(ATTRIBUTES | {"id": 7}).encode(), STRUCTURED, "id missing or not a text"),
+        (json.dumps(ATTRIBUTES | {"id": 7}).encode(), STRUCTURED, "id missing or not a string"),
         (
             json.dumps(ATTRIBUTES | {"specversion": "0.3"}).encode(),
             STRUCTURED,
@@ -85,10 +85,10 @@ STRUCTURED: Headers = {"content-type": b"application/cloudevents+json"}
         (b"{}", {"content-type": b"text/plain", "Content-Type": b"text/html"}, "several headers content-type"),
         (b"{}", BINARY | {"ce_type": b""}, "type missing"),
         (b"{}", BINARY | {"ce_specversion": b"2.0"}, "specversion '2.0'"),
-        (b"{}", BINARY | {"ce_subject": b"\xff"}, "header ce_subject is not a text"),
+        (b"{}", BINARY | {"ce_subject": b"\xff"}, "header ce_subject is not text"),
         (b"{", BINARY, "data is not JSON"),
-        (b"\xff", BINARY | {"content-type": b"text/plain"}, "data is not a text"),
-        (b"x", BINARY | {"content-type": b"text/plain; charset=none"}, "data is not a text"),
+        (b"\xff", BINARY | {"content-type": b"text/plain"}, "data is not text"),
+        (b"x", BINARY | {"content-type": b"text/plain; charset=none"}, "data is not text"),
     ],
 )
 def test_what_is_no_cloudevent(value: bytes | None, headers: Headers, why: str) -> None:

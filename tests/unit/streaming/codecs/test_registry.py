@@ -35,7 +35,7 @@ def test_what_has_no_schema(name: str, value: bytes | None, why: str, registry: 
 def test_a_schema_of_another_type_is_not_read(name: str, registry: SchemaRegistry) -> None:
     id = registry.register("events", "{}", "JSON")
     why = reason(opened(name, registry), framed(id, b"\0\0"))
-    assert why == f"schema {id} has the type JSON; this stream reads {name.upper()}"
+    assert why == f"schema {id} has the type JSON, but events.codec needs {name.upper()}"
 
 
 @WITH_SCHEMAS
@@ -92,11 +92,11 @@ def test_nobody_at_the_registrys_address(name: str) -> None:
     [
         ((401, b"{}"), "status 401; set the credentials in schema_registry.options"),
         ((403, b"no"), "status 403; set the credentials in schema_registry.options"),
-        ((404, b"<html>"), "status 404; is schema_registry.url right?"),
-        ((404, b'{"error_code": 404}'), "status 404; is schema_registry.url right?"),
-        ((200, b"<html>"), "is not the answer of a schema registry"),
-        ((200, b'{"schema": "{}", "references": [1]}'), "is not the answer of a schema registry"),
-        ((200, b'{"schema": "{}", "references": {"name": "x"}}'), "is not the answer of a schema registry"),
+        ((404, b"<html>"), "status 404; correct schema_registry.url"),
+        ((404, b'{"error_code": 404}'), "status 404; correct schema_registry.url"),
+        ((200, b"<html>"), "is not a schema registry"),
+        ((200, b'{"schema": "{}", "references": [1]}'), "is not a schema registry"),
+        ((200, b'{"schema": "{}", "references": {"name": "x"}}'), "is not a schema registry"),
     ],
 )
 @WITH_SCHEMAS

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.kernels
         ({"algorithm": "ccm"}, "matching.algorithm = 'ccm' cannot be used: ccm needs a GPU"),
         ({"algorithm": "ocm", "options": {"bits": 65}}, "cannot be used: bits must lie within 1 .. 64, not 65"),
         ({"algorithm": "scan", "options": {"bits": 65}}, "matching.options do not fit matching.algorithm = 'scan'"),
-        ({"adaptive_after_ms": 5}, "adaptive_after_ms needs matching.algorithm = 'wpa_rein'"),
+        ({"adaptive_after_ms": 5}, "adaptive_after_ms works only with matching.algorithm = 'wpa_rein'"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_the_reason(

@@ -141,7 +141,7 @@ def test_a_transaction_that_is_tried_again_is_counted_once() -> None:
 
 @pytest.mark.parametrize(
     ("error", "counted"),
-    [(ExecutorLost("with its task"), "workers_lost"), (Unsettled("fenced"), "transactions_aborted")],
+    [(ExecutorLost("first attempt of its task"), "workers_lost"), (Unsettled("fenced"), "transactions_aborted")],
 )
 def test_a_task_that_an_executor_took_with_it_counts_as_lost_and_not_as_aborted(
     error: Unsettled, counted: str, monkeypatch: pytest.MonkeyPatch

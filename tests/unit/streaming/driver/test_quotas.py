@@ -146,7 +146,7 @@ def test_a_refused_subscription_is_a_dead_letter_that_says_what_to_do() -> None:
     p = pipeline(ListSink())
     p.subscription_quota = SubscriptionQuota(1)
     *_, status, letter = batches(p, [[("a", ALICE), ("b", ALICE)]])
-    reason = "a subscriber may have 1 subscriptions at most (quotas.subscriptions); withdraw another first"
+    reason = "a subscriber may have at most 1 subscriptions (quotas.subscriptions); unsubscribe another first"
     document = json.loads(status.value or b"")
     assert (document["id"], document["status"], document["reason"]) == ("b", "refused", reason)
     headers = dict(letter.headers)

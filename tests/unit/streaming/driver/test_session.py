@@ -38,7 +38,7 @@ def test_a_cluster_that_cannot_work_is_refused(
     [
         ("kill -9 $$", SparkFailed, r"was killed while it started \(exit code -9\)"),
         ("exit 137", SparkFailed, r"was killed while it started \(exit code 137\)"),
-        ("exit 1", JobError, r"3 times, with exit code 1; .* Java 17 or newer \(JAVA_HOME\)"),
+        ("exit 1", JobError, r"3 times, with exit code 1; .* JAVA_HOME \(Java 17 or newer\)"),
     ],
 )
 def test_a_jvm_that_is_killed_while_it_starts_may_be_tried_again_and_one_that_ends_by_itself_not(

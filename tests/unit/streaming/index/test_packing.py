@@ -289,5 +289,5 @@ def test_a_file_that_says_what_is_not_so_is_refused(lie: str, tmp_path: Path) ->
     layouts, tree = LIES[lie]
     about = {"format": packing._FORMAT, "layouts": layouts, "tree": tree}
     flat_file.write(tmp_path / "part", about, {"b": np.zeros(8, np.uint8)})
-    with pytest.raises(MatchingError, match=r"part: .*; it was spoiled or written by another version"):
+    with pytest.raises(MatchingError, match=r"part: .*; it is corrupted or was written by another version"):
         packing.read(tmp_path / "part", Part, check=True)

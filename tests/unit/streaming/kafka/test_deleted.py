@@ -49,7 +49,7 @@ def deleted(broker: FirstOffsets) -> DeletedEvents:
     [
         BrokerUnreachable("no answer"),
         JobError("a reason that no other try mends"),
-        translate(KafkaError(KafkaError.FENCED_LEADER_EPOCH), "the broker does not say where topics begin"),
+        translate(KafkaError(KafkaError.FENCED_LEADER_EPOCH), "cannot read first offsets"),
     ],
     ids=["silent", "refused", "of a standstill"],
 )

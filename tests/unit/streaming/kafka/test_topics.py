@@ -147,7 +147,7 @@ def test_a_creation_waits_until_the_broker_shows_the_topics(monkeypatch: pytest.
 def test_a_creation_that_goes_on_failing_is_no_dead_letter_but_a_broker_that_is_away(
     code: int, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    with pytest.raises(BrokerUnreachable, match="the topic wanted cannot be made at present"):
+    with pytest.raises(BrokerUnreachable, match="the topic wanted cannot be created"):
         of(Refusing(3, code), monkeypatch).create(WANTED)
     assert 30.0 < clock.now < 40.0
 

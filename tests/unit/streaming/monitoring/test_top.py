@@ -217,7 +217,7 @@ def test_the_checkpoint_says_where_the_job_answers(tmp_path: Path) -> None:
         checkpoint.announcement(str(tmp_path))
     with checkpoint.announced(str(tmp_path), "http://127.0.0.1:1"):
         assert checkpoint.announcement(str(tmp_path)) == "http://127.0.0.1:1"
-    with pytest.raises(NotRunning, match="no local directory"):
+    with pytest.raises(NotRunning, match="not a local directory"):
         checkpoint.announcement("s3://bucket/checkpoint")
 
 

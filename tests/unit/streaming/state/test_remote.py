@@ -45,7 +45,7 @@ def test_a_file_system_that_spark_lacks_will_not_come_but_one_that_fails_may_ans
     with pytest.raises(JobError, match="s3a://bucket/sluice: ") as raised, directory._failing():
         raise Raised(exception)
     assert raised.value.retry == later
-    assert ("give Spark the package" in str(raised.value)) != later
+    assert ("add the package" in str(raised.value)) != later
 
 
 @dataclass

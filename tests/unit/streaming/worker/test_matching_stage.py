@@ -184,13 +184,13 @@ def test_a_condition_that_an_empty_event_meets_is_not_checked_on_what_is_no_even
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        (None, None, "a withdrawal (no value) needs the subscription's id as its key"),
+        (None, None, "a deletion (no value) needs the subscription's id as its key"),
         (b"\xff", b"{}", "the record's key is not UTF-8"),
         (b"a", b"{", "not JSON"),
         (b"a", b"[]", "not a JSON object; a subscription is"),
         (b"a", b'{"subscriber": "s", "patern": {}}', "unknown key 'patern'; did you mean 'pattern'?"),
         (b"a", b'{"id": "b", "subscriber": "s", "pattern": {}}', "key is 'a' but the document's id 'b'"),
-        (None, b'{"subscriber": "s", "pattern": {}}', "id must be a text of 1 to 200 characters"),
+        (None, b'{"subscriber": "s", "pattern": {}}', "id must be a string of 1 to 200 characters"),
         (None, b'{"id": 5, "subscriber": "s", "pattern": {}}', "id must be a text"),
         (b"a", b'{"pattern": {}}', "subscriber must be 1 to 200 letters"),
         (b"a", b'{"subscriber": "../etc", "pattern": {}}', "not '../etc'"),
@@ -207,7 +207,7 @@ def test_a_condition_that_an_empty_event_meets_is_not_checked_on_what_is_no_even
         (b"a", b'{"subscriber": "s", "pattern": {}, "from": "2026-02-30T00:00:00Z"}', "and on the calendar"),
         (b"a", b'{"subscriber": "s", "pattern": {}, "from": null}', "offsets such as"),
         (b"a", b'{"subscriber": "s", "pattern": {}, "from": {"events": 5}}', "not {'events': 5}"),
-        (b"a", b'{"subscriber": "s", "pattern": {}, "from": "oldest", "paused": true}', "has no past events"),
+        (b"a", b'{"subscriber": "s", "pattern": {}, "from": "oldest", "paused": true}', "cannot have from"),
     ],
 )
 def test_what_is_no_subscription_is_refused_with_a_reason(key: bytes | None, value: bytes | None, reason: str) -> None:
