@@ -1,7 +1,7 @@
 """Settings: one typed model, its sources, and the pinned jars.
 
-For: defaults, limits, errors that name the setting, and printing. May enter: TOML, the environment, flags. Must not know: who
-uses a setting, and any other package.
+For: defaults, limits, errors that name the setting, and printing. May enter: TOML, the environment, flags. Must not
+know: who uses a setting, and any other package.
 """
 
 from config.load import ConfigError, load, show, sources, unused

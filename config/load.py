@@ -34,8 +34,8 @@ def load(
 ) -> Settings:
     """Load the settings from a file, the environment (SLUICE_SECTION__KEY, such as SLUICE_EVENTS__TOPIC) and flags.
 
-    `flags` are by dotted name, such as {"events.topic": "orders"}; None means that a flag is not set. `read` returns the
-    text of a file that is not on this machine. Raises ConfigError.
+    `flags` are by dotted name, such as {"events.topic": "orders"}; None means that a flag is not set. `read` returns
+    the text of a file that is not on this machine. Raises ConfigError.
     """
     set_flags = {name: value for name, value in (flags or {}).items() if value is not None}
     document = _parsed(str(file), read or _text) if file else {}
@@ -111,7 +111,8 @@ def _of_tenants(settings: Settings) -> Iterator[str]:
         for mine in [*of.subscribers, *([f"{of.prefix}*"] if of.prefix else [])]:
             for theirs, other in owner.items():
                 if other != tenant and _overlap(_plain(mine), _plain(theirs)):
-                    yield f"{where}: its subscribers {mine!r} overlap with {theirs!r} of the tenant {other!r}; separate them"
+                    overlap = f"its subscribers {mine!r} overlap with {theirs!r} of the tenant {other!r}"
+                    yield f"{where}: {overlap}; separate them"
             owner[mine] = tenant
 
 

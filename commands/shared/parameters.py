@@ -41,5 +41,5 @@ def type_of(option: TyperOption) -> str:
     """The type of an option's value; empty for a flag."""
     if option.is_flag:
         return ""
-    annotation = option.type_descriptor.annotation
+    annotation: Any = option.type_descriptor.annotation
     return TYPES[get_args(annotation)[0] if get_origin(annotation) is list else annotation]

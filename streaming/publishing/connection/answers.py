@@ -150,7 +150,7 @@ def error_of(request: str, of: str, answer: BrokerError) -> JobError:
         return Unsettled(f"{of} was fenced, or its transaction took longer than its timeout ({request}: {answer})")
     if reaction in (Reaction.FORBIDDEN, Reaction.REFUSED):
         return Forbidden(
-            f"{of} cannot be used: {about}{answer} ({request}); SECURITY.md lists the rights that are needed"
+            f"{of} cannot be used: {about}{answer} ({request}); SECURITY.md lists the permissions that are needed"
         )
     if answer.code == errors.InvalidTransactionTimeoutError.errno:
         return JobError("kafka.client has a transaction.timeout.ms beyond the broker's transaction.max.timeout.ms")

@@ -25,10 +25,10 @@ before or after arguments.
 | code | meaning |
 | --- | --- |
 | 0 | The command has succeeded. |
-| 1 | The command has failed, or it has an answer that scripts must see, such as a rejected subscription. The help of the command names these answers. |
+| 1 | The command has failed, or its answer is one that scripts must see, which its help names. |
 | 2 | A flag, an argument, a setting or an input file is invalid. |
 | 75 | A temporary failure: a broker, a disk or Spark. The same command may succeed later. |
-| 130 | A signal (Ctrl-C, SIGTERM) stopped the command before its end. The same command continues, if its help says so. |
+| 130 | A signal (Ctrl-C, SIGTERM) stopped the command before its end. |
 
 ## Settings
 
