@@ -111,7 +111,7 @@ def _text(raw: bytes, what: str, charset: str = "utf-8") -> str:
             raise LookupError(f"unknown encoding: {charset}")
         return raw.decode(charset)
     except (UnicodeDecodeError, LookupError) as error:
-        raise Undecodable(f"{what} is not text: {error}") from None
+        raise Undecodable(f"{what} is not a string: {error}") from None
 
 
 def _parsed(value: bytes) -> Any:

@@ -108,7 +108,7 @@ def test_the_settings_of_delivery_topics_are_added_to_those_of_their_index_files
         ),
         (
             '[deliveries.topic_config]\n"cleanup.policy" = ["delete"]\n',
-            "deliveries.topic_config.cleanup.policy = ['delete']: Value error, give a string, a number, true or false",
+            "deliveries.topic_config.cleanup.policy = ['delete']: Value error, write a string, a number, true or false",
         ),
         ('[deliveries.topic_config]\n"retention_ms" = 1\n', "deliveries.topic_config.retention_ms"),
         ("[evnts]\n", "unknown section 'evnts'; did you mean 'events'?"),
@@ -141,17 +141,17 @@ def test_the_settings_of_delivery_topics_are_added_to_those_of_their_index_files
         ("[schema_registry]\nurl = 'http://a:hunter2@r'\n", "schema_registry.url = 'http://(secret)@r': String should"),
         (
             "[monitoring]\ntraces = 'localhost:4318'\n",
-            "monitoring.traces = 'localhost:4318': Value error, give scheme, host and path, such as http://127.0.0.1:4318",
+            "monitoring.traces = 'localhost:4318': Value error, write scheme, host and path, such as http://127.0.0.1:4318",
         ),
         (
             "[monitoring]\ntraces = 'http://a:hunter2@c/v1/traces'\n",
-            "monitoring.traces = 'http://(secret)@c/v1/traces': Value error, give scheme",
+            "monitoring.traces = 'http://(secret)@c/v1/traces': Value error, write scheme",
         ),
         (
             "[monitoring]\ntoken = 'hunter2'\n",
-            "monitoring.token = (secret): Value error, a token has at least 16 letters, digits and signs",
+            "monitoring.token = (secret): Value error, a token needs at least 16 letters, digits and signs",
         ),
-        ("[monitoring]\ntoken = 'with a space in it'\n", "monitoring.token = (secret): Value error, a token has"),
+        ("[monitoring]\ntoken = 'with a space in it'\n", "monitoring.token = (secret): Value error, a token needs"),
     ],
 )
 def test_what_a_file_may_not_say(tmp_path: Path, text: str, reason: str) -> None:
@@ -226,7 +226,7 @@ def test_a_checkpoint_by_the_url_of_a_directory_is_that_directory(checkpoint: st
 
 @pytest.mark.parametrize("url", ["file://data/checkpoint", "file:checkpoint", "file://", "file:///a?b", "file:///a#b"])
 def test_a_url_that_is_no_directory_here_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"query\.checkpoint.*give a path, or file:// and a path"):
+    with pytest.raises(ConfigError, match=r"query\.checkpoint.*write a path, or file:// and an absolute path"):
         load(flags={"query.checkpoint": url})
 
 
@@ -323,21 +323,24 @@ def test_several_topics_of_events_take_the_place_of_one(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("flags", "problem"),
     [
-        ({"events.topic": "a", "events.topics": ["b"]}, "events.topic = 'a': events.topics = .* takes its place"),
+        ({"events.topic": "a", "events.topics": ["b"]}, "events.topic = 'a': events.topics = .* replaces it"),
         (
             {"events.topic": "a", "events.topic_pattern": "b.*"},
-            "events.topic = 'a': events.topic_pattern = .* takes",
+            "events.topic = 'a': events.topic_pattern = .* replaces",
         ),
-        ({"events.topics": ["a"], "events.topic_pattern": "b"}, "events.topics = .* events.topic_pattern = 'b' takes"),
-        ({"events.topic_pattern": "a("}, "events.topic_pattern = 'a.': .* is no regular expression"),
+        (
+            {"events.topics": ["a"], "events.topic_pattern": "b"},
+            "events.topics = .* events.topic_pattern = 'b' replaces",
+        ),
+        ({"events.topic_pattern": "a("}, "events.topic_pattern = 'a.': .* is not a regular expression"),
         ({"events.topic_pattern": "a.*", "events.codecs": {"b": "json"}}, "events.topic_pattern does not match it"),
         ({"events.topics": ["a", "b", "a"]}, "events.topics = 'a': is the topic of events.topics too"),
-        ({"events.topics": ["a.b", "a_b"]}, "differs from it in dots and underscores only"),
+        ({"events.topics": ["a.b", "a_b"]}, "differs from it only in dots and underscores"),
         ({"events.topics": ["a", "subscriptions"]}, "subscriptions.topic = .* is the topic of events.topics too"),
         ({"events.topics": ["a", "deliveries.b"]}, "begins with deliveries.prefix"),
         (
             {"events.topics": ["orders"], "events.codecs": {"order": "avro"}},
-            "no topic of events; did you mean 'orders'",
+            "not a topic of events; did you mean 'orders'",
         ),
         ({"events.topic": "a", "events.codecs": {"a": "avro"}}, "events.codecs.a = 'avro' needs a schema registry"),
     ],
@@ -365,7 +368,7 @@ def test_a_tenant_is_a_topic_with_bounds(tmp_path: Path) -> None:
     [
         (
             'topic = "zoo", status_topic = "zoo.status"',
-            "subscriptions.tenants.zoo: has no subscribers; give",
+            "subscriptions.tenants.zoo: has no subscribers; set",
         ),
         ('topic = "zoo", prefix = "zoo-"', "status_topic"),
         ('topic = "zoo", status_topic = "zoo", prefix = "zoo-"', "is the topic of subscriptions.tenants.zoo.topic too"),
@@ -373,17 +376,20 @@ def test_a_tenant_is_a_topic_with_bounds(tmp_path: Path) -> None:
         ('topic = "deliveries.z", status_topic = "z", prefix = "zoo-"', "begins with deliveries.prefix"),
         (
             'topic = "zoo", status_topic = "z", prefix = "acme-z"',
-            "its subscribers 'acme-z*' meet 'acme-*' of",
+            "its subscribers 'acme-z*' overlap with 'acme-*' of",
         ),
-        ('topic = "zoo", status_topic = "z", prefix = "a"', "its subscribers 'a*' meet 'acme-*' of the tenant 'acme'"),
-        ('topic = "zoo", status_topic = "z", prefix = "b"', "its subscribers 'b*' meet 'bob' of"),
+        (
+            'topic = "zoo", status_topic = "z", prefix = "a"',
+            "its subscribers 'a*' overlap with 'acme-*' of the tenant 'acme'",
+        ),
+        ('topic = "zoo", status_topic = "z", prefix = "b"', "its subscribers 'b*' overlap with 'bob' of"),
         (
             'topic = "zoo", status_topic = "z", subscribers = ["zoo", "acme-7"]',
-            "its subscribers 'acme-7' meet 'acme-*'",
+            "its subscribers 'acme-7' overlap with 'acme-*'",
         ),
         (
             'topic = "zoo", status_topic = "z", subscribers = ["bob"]',
-            "its subscribers 'bob' meet 'bob' of",
+            "its subscribers 'bob' overlap with 'bob' of",
         ),
         ('topic = "zoo", status_topic = "z", prefix = "no/thing"', "subscriptions.tenants.zoo.prefix"),
         ('topic = "zoo", status_topic = "z", prefix = "zoo-", patterns = {}', "subscriptions.tenants.zoo.patterns"),

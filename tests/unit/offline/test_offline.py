@@ -480,7 +480,7 @@ def test_what_has_expired_counts_in_cases(sluice: Sluice) -> None:
         ("subscriptions: 5\ncases: [5]", "subscriptions must be a file, or a list or mapping, not a number"),
         ("subscriptions: none.jsonl\ncases: [5]", "none.jsonl: cannot be read: No such file"),
         ("subscriptions: {s1: {}}\ncases: [5]", "cases.yaml, subscription s1: id s1: subscriber must be"),
-        ("subscriptions: [{}]\ncases: [5]", "cases.yaml, subscription 1: id must be a text"),
+        ("subscriptions: [{}]\ncases: [5]", "cases.yaml, subscription 1: id must be a string"),
         ("a: [", "cases.yaml, line 1: not YAML: "),
         ("a: 1\na: 2", "cases.yaml, line 2: duplicate key 'a'"),
         ("a: 1\n---\nb: 2", "not YAML: expected a single document in the stream"),

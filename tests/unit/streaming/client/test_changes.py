@@ -48,14 +48,14 @@ def test_a_wait_goes_on_where_another_ended(answers: list[list[ChangeAck]]) -> N
 
 def test_a_wait_names_what_was_refused_and_why(answers: list[list[ChangeAck]]) -> None:
     answers += [[ack("a"), ack("b", "too many"), ack("c", "no")]]
-    with pytest.raises(ChangeRefused, match=r"^refused: b: too many; c: no$") as refused:
+    with pytest.raises(ChangeRefused, match=r"^rejected: b: too many; c: no$") as refused:
         written(3).wait()
     assert refused.value.reasons == {"b": "too many", "c": "no"}
 
 
 def test_a_long_list_of_refusals_is_cut() -> None:
     refused = ChangeRefused({str(n): "no" for n in range(1_005)})
-    assert str(refused) == "refused: 0: no; 1: no; 2: no; 3: no; 4: no and 1,000 others"
+    assert str(refused) == "rejected: 0: no; 1: no; 2: no; 3: no; 4: no and 1,000 others"
 
 
 def test_the_reason_that_statuses_cannot_be_read_is_raised_by_wait() -> None:

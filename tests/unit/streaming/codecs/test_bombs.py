@@ -114,7 +114,7 @@ def test_what_a_schema_may_need_is_not_without_end(registry: SchemaRegistry) -> 
     for i in range(150):
         id = registry.register(f"s{i}", json.dumps(record(f"R{i - 1}" if i else "int", f"R{i}")), references=before)
         before = [{"name": f"R{i}", "subject": f"s{i}", "version": 1}]
-    assert "needs more than 100 others" in reason(opened("avro", registry), framed(id, b"\0"))
+    assert "refers to more than 100 other schemas" in reason(opened("avro", registry), framed(id, b"\0"))
 
 
 def test_decimals_of_any_scale_are_read_and_those_that_no_double_has_are_the_bytes(registry: SchemaRegistry) -> None:
@@ -265,7 +265,7 @@ HALF = MAX_DOCUMENT_BYTES // 2
         ('{"x": [' + '{"$and": [' * 500 + "1" + "]}" * 500 + "]}", "nested deeper than 32"),
         ("[" * HALF, "not JSON"),
         ('{"x": [' + "9" * HALF + "]}", ""),
-        ('{"x": ["' + "a" * 2 * HALF + '"]}', "bytes; at most 1,000,000 are taken"),
+        ('{"x": ["' + "a" * 2 * HALF + '"]}', "bytes; the maximum is 1,000,000"),
         ('{"x": ["\\ud800"]}', "not JSON"),
         ('{"x": [{"' + "a" * HALF + '": 1}]}', "unknown operator"),
         ('{"x": ["' + "a" * HALF + '"], "x": 1}', "needs a list"),

@@ -85,10 +85,10 @@ STRUCTURED: Headers = {"content-type": b"application/cloudevents+json"}
         (b"{}", {"content-type": b"text/plain", "Content-Type": b"text/html"}, "several headers content-type"),
         (b"{}", BINARY | {"ce_type": b""}, "type missing"),
         (b"{}", BINARY | {"ce_specversion": b"2.0"}, "specversion '2.0'"),
-        (b"{}", BINARY | {"ce_subject": b"\xff"}, "header ce_subject is not text"),
+        (b"{}", BINARY | {"ce_subject": b"\xff"}, "header ce_subject is not a string"),
         (b"{", BINARY, "data is not JSON"),
-        (b"\xff", BINARY | {"content-type": b"text/plain"}, "data is not text"),
-        (b"x", BINARY | {"content-type": b"text/plain; charset=none"}, "data is not text"),
+        (b"\xff", BINARY | {"content-type": b"text/plain"}, "data is not a string"),
+        (b"x", BINARY | {"content-type": b"text/plain; charset=none"}, "data is not a string"),
     ],
 )
 def test_what_is_no_cloudevent(value: bytes | None, headers: Headers, why: str) -> None:

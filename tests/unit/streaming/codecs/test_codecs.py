@@ -34,7 +34,7 @@ def test_wrong_options_of_the_registry_are_told_and_secrets_are_not() -> None:
         ({"timeout": "0"}, "timeout = '0' must be a number of at least 1"),
         ({"ssl.key.location": "key.pem"}, "ssl.key.location has no effect without ssl.certificate.location"),
         ({"basic.auth.user.info": "hunter2"}, "basic.auth.user.info must be name:password, with a colon"),
-        ({"basic.auth.user.info": "a:hunter2", "bearer.auth.token": "hunter2"}, "keep one"),
+        ({"basic.auth.user.info": "a:hunter2", "bearer.auth.token": "hunter2"}, "set only one"),
     ):
         with pytest.raises(JobError) as error:
             RegistrySettings.of("http://r", options)

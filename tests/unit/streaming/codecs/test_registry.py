@@ -24,7 +24,7 @@ WITH_SCHEMAS = pytest.mark.parametrize("name", ["avro", "protobuf"])
         (b"\0\0\0\1", "the value has 4 bytes; a zero byte and a schema id alone are 5"),
         (b'{"x": 1}', "begins with the byte 0x7b, not with a zero byte"),
         (framed(99, b"\0\0"), "schema 99 is not known to the registry"),
-        (framed(2**32 - 1, b"\0\0"), "schema 4294967295 is not known to the registry"),
+        (framed(2**32 - 1, b"\0\0"), "the schema registry has no schema 4294967295"),
     ],
 )
 def test_what_has_no_schema(name: str, value: bytes | None, why: str, registry: SchemaRegistry) -> None:
