@@ -95,11 +95,11 @@ def run(events: int, rate: int, algorithm: str, pull_the_plug: bool, console: Co
             ):
                 _watch(console, job, seen, events, pull_the_plug)
             job.ask_to_stop()
-            status.update("counting again, by the definition")
+            status.update("computing the expected deliveries")
             status.start()
             expected = _expected(documents, lines, events)
             summary = _summary(console, seen, expected, subscriptions)
-            status.update("the job ends, and leaves what makes the next start shorter")
+            status.update("stopping the job; it saves its state")
             job.stopped()
     return summary
 
@@ -268,7 +268,7 @@ def _summary(console: Console, seen: Seen, expected: dict[Delivery, list[str]], 
         console.print(f"[bold red]wrong:[/] {summary['missing']:,} missing, {summary['duplicated']:,} duplicated")
     else:
         console.print(
-            f"[bold green]right:[/] {summary['events']:,} events x {subscriptions:,} subscriptions make "
-            f"{len(expected):,} deliveries by the definition; each arrived exactly once"
+            f"[bold green]OK:[/] {len(expected):,} deliveries expected and received, none missing, none twice. "
+            "Next: docs/quick-start.md"
         )
     return summary

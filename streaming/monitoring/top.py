@@ -49,7 +49,7 @@ def fetch(url: str) -> Document:
     """Fetch the status of the job at an address. Raises NotRunning."""
     where = f"{readable(url).rstrip('/').removesuffix('/status.json')}/status.json"
     if not where.startswith(("http://", "https://")):
-        raise NotRunning(f"{where} is not an address of a job; write http://HOST:PORT")
+        raise NotRunning(f"{readable(url)!r} is not the address of a job; write http://HOST:PORT")
     try:
         with urllib3.PoolManager(timeout=urllib3.Timeout(total=TIMEOUT_S)) as http:
             answer = http.request("GET", where, retries=False, redirect=False, preload_content=False)

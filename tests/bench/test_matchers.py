@@ -444,7 +444,9 @@ def test_an_index_that_the_memory_does_not_hold_is_left_out_and_named(monkeypatc
     monkeypatch.setitem(ALGORITHMS, "scan", Algorithm(build))
     result = bench("-a", "counting", *TINY)
     assert result.exit_code == 2
-    assert "does not hold this workload; use fewer --subscriptions" in " ".join(result.stderr.replace("│", " ").split())
+    assert "does not fit into free memory; use fewer --subscriptions" in " ".join(
+        result.stderr.replace("│", " ").split()
+    )
 
 
 def test_an_index_that_fits_only_without_the_others_is_measured_after_them(monkeypatch: pytest.MonkeyPatch) -> None:

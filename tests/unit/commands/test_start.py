@@ -52,5 +52,5 @@ def test_others_are_refused_with_the_reason(text: str, reason: str) -> None:
 
 
 def test_offsets_need_a_topic_where_there_are_several() -> None:
-    with pytest.raises(typer.BadParameter, match=r"0:5 does not name its topic .*; write orders/0:5"):
+    with pytest.raises(typer.BadParameter, match=r"0:5 does not name its topic \(orders, quotes\); write orders/0:5"):
         parsed("quotes/0:1,0:5", "orders", "quotes")

@@ -106,7 +106,9 @@ def test_what_cannot_be_caught_up_is_named_and_does_not_hold_up_others(sluice: C
     assert "'no' has no start" not in sluice("catch-up", "no", "--timeout", "1", code=1)
     sluice("pause", "good")
     answer("paused", "good", 6, 9, 9)
-    assert "'good' is paused" in sluice("catch-up", "good", code=1)
+    assert "the subscription 'good' is paused; `resume good --catch-up` resumes it" in sluice(
+        "catch-up", "good", code=1
+    )
     sluice("resume", "good")
     assert "'good' has no start" in sluice("catch-up", "good", code=1)
     assert "--follow serves all documents" in sluice("catch-up", "good", "--follow", code=2)

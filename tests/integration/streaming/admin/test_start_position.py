@@ -256,7 +256,10 @@ def test_a_resumption_begins_with_the_first_of_its_pauses(sluice: CommandLine, s
     refused = sluice("subscribe", "--from", "oldest", stdin=lines(document | {"paused": True}), code=1)
     assert "'s': a paused subscription has no start; nothing was written" in refused
     with Client(settings) as client:
-        with pytest.raises(JobError, match="'s' is paused"), client.catch_up("s"):
+        with (
+            pytest.raises(JobError, match="the subscription 's' is paused; `resume s --catch-up` resumes it"),
+            client.catch_up("s"),
+        ):
             pass
         assert client.resume("s", catch_up=True).count == 1
         answer("accepted", "s", 3, 11, 5)

@@ -165,7 +165,7 @@ def varint(n: int) -> bytes:
         (b"\0" + b"\x0a\x00" * MANY, "more than 1,000,000 fields in all its messages"),
         (b"\0" + boxed(2_000), "RecursionError"),
         (number(MANY) + number(0) * MANY, "has no message"),
-        (number(HUGE), "does not end"),
+        (number(HUGE), "a number in the path of its message does not end"),
     ],
     ids=["text", "packed", "groups", "unknown groups", "tag", "children", "boxes", "places", "count"],
 )

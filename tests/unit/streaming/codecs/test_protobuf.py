@@ -204,7 +204,7 @@ def test_the_message_is_found_by_its_places(
         (b"", "ends within the path of its message"),
         (b"\4\0", "ends within the path of its message"),
         (b"\x80", "ends within the path of its message"),
-        (b"\xff" * 9, "does not end"),
+        (b"\xff" * 9, "a number in the path of its message does not end"),
         (b"\1", "the path of its message has -1 steps"),
         (b"\xfe\xff\xff\xff\x0f", "the path of its message has 2147483647 steps"),
         (b"\2\x10", "schema 1 has no message [8]"),

@@ -49,7 +49,7 @@ def test_a_topic_that_was_made_again_is_told(name: str, gone_first: bool) -> Non
         watched.ends()
     topics.there = {"events": "1", "subs": "2"} | {name: "3"}
     watched.ends()
-    with pytest.raises(TopicReplaced, match=f"topic {name} was deleted and made again"):
+    with pytest.raises(TopicReplaced, match=f"topic {name} was deleted and recreated; the job reads it from"):
         watched.check()
 
 
@@ -78,5 +78,5 @@ def test_topics_that_come_later_are_found_until_they_are_added_and_watched_from_
     assert watched.ends() == {(name, 0): 7 for name in ("events", "subs", "events.eu")}
     topics.there["events.eu"] = "5"
     watched.ends()
-    with pytest.raises(TopicReplaced, match=r"topic events\.eu was deleted and made again"):
+    with pytest.raises(TopicReplaced, match=r"topic events\.eu was deleted and recreated; the job reads it from"):
         watched.check()

@@ -207,7 +207,7 @@ def test_another_server_is_taken_for_no_job(code: int, body: bytes, message: str
 
 @pytest.mark.parametrize("url", ["", "http://", "nonsense\x1b[2J", "ftp://127.0.0.1", "http://127.0.0.1:99999999"])
 def test_what_is_no_address_is_said(url: str) -> None:
-    with pytest.raises(NotRunning, match="no job answers at") as raised:
+    with pytest.raises(NotRunning, match="is not the address of a job; write http://HOST:PORT") as raised:
         top.fetch(url)
     assert "\x1b" not in str(raised.value)
 

@@ -191,7 +191,7 @@ def test_a_condition_that_an_empty_event_meets_is_not_checked_on_what_is_no_even
         (b"a", b'{"subscriber": "s", "patern": {}}', "unknown key 'patern'; did you mean 'pattern'?"),
         (b"a", b'{"id": "b", "subscriber": "s", "pattern": {}}', "key is 'a' but the document's id 'b'"),
         (None, b'{"subscriber": "s", "pattern": {}}', "id must be a string of 1 to 200 characters"),
-        (None, b'{"id": 5, "subscriber": "s", "pattern": {}}', "id must be a text"),
+        (None, b'{"id": 5, "subscriber": "s", "pattern": {}}', "id must be a string"),
         (b"a", b'{"pattern": {}}', "subscriber must be 1 to 200 letters"),
         (b"a", b'{"subscriber": "../etc", "pattern": {}}', "not '../etc'"),
         (b"a", b'{"subscriber": "a\\n", "pattern": {}}', "subscriber must be"),
