@@ -205,9 +205,19 @@ def test_another_server_is_taken_for_no_job(code: int, body: bytes, message: str
         top.fetch(url)
 
 
-@pytest.mark.parametrize("url", ["", "http://", "nonsense\x1b[2J", "ftp://127.0.0.1", "http://127.0.0.1:99999999"])
-def test_what_is_no_address_is_said(url: str) -> None:
-    with pytest.raises(NotRunning, match="is not the address of a job; write http://HOST:PORT") as raised:
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        *(
+            (url, "is not the address of a job; write http://HOST:PORT")
+            for url in ("", "nonsense\x1b[2J", "ftp://127.0.0.1")
+        ),
+        ("http://", "'http://' is not the address of a job; write http://HOST:PORT"),
+        ("http://127.0.0.1:99999999", "no job answers at http://127.0.0.1:99999999"),
+    ],
+)
+def test_what_is_no_address_is_said(url: str, message: str) -> None:
+    with pytest.raises(NotRunning, match=message) as raised:
         top.fetch(url)
     assert "\x1b" not in str(raised.value)
 
