@@ -63,7 +63,8 @@ def show(settings: Settings) -> dict[str, Any]:
 def sources(
     file: Path | str | None = None, flags: Mapping[str, Any] | None = None, read: Callable[[str], str] | None = None
 ) -> dict[str, str]:
-    """Where each setting that is not a default comes from, by its dotted name; arguments as of `load`."""
+    """Return the source of each setting that is not a default, by its dotted name; the arguments are those of
+    `load`."""
     set_flags = {name: value for name, value in (flags or {}).items() if value is not None}
     document = _parsed(str(file), read or _text) if file else {}
     found: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""All settings, with their defaults, units and bounds."""
+"""The settings, with their defaults, units and bounds."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ ALWAYS: Pattern = {}
 
 
 def at(path: Path, entries: list[Any]) -> Pattern | None:
-    """One of the entries holds for a field."""
+    """Return a pattern that holds if one of the entries holds for a field."""
     if not entries:
         return NEVER
     node: Any = entries
@@ -70,7 +70,7 @@ def one_of(patterns: Iterable[Pattern | None]) -> Pattern | None:
 
 
 def opposite(pattern: Pattern | None) -> Pattern | None:
-    """Every event meets either a pattern or its opposite, as far as an event without arrays goes."""
+    """Return the pattern that holds where this one does not, as far as an event without arrays goes."""
     if pattern is NEVER:
         return ALWAYS
     if not pattern:

@@ -33,7 +33,8 @@ class Truth:
 
 
 def met(operand: Field | Literal, entries: list[Any]) -> Pattern | None:
-    """One of the entries holds for a field's value; for a value that is written there, which is never or always."""
+    """Return a pattern that holds if one of the entries holds for a field's value; for a literal it is always or never
+    true."""
     if isinstance(operand, Field):
         return at(operand.path, entries)
     if not entries:

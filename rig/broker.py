@@ -76,7 +76,7 @@ NODES = 3  # of a replicated cluster
 
 
 class ClusterNode(NamedTuple):
-    """Which node of a replicated cluster a broker is."""
+    """The place of a broker in a replicated cluster."""
 
     node: int
     cluster_id: str
@@ -295,7 +295,7 @@ class EmbeddedCluster:
 
     @property
     def log(self) -> Path:
-        """Of the first; the others have their own."""
+        """The log of the first broker; the others have their own."""
         return self.brokers[1].log
 
     def running(self) -> bool:

@@ -73,7 +73,7 @@ class Events:
 
 @dataclass(frozen=True, eq=False)
 class Deliveries:
-    """All committed deliveries. Delivery d lists id[start[d] : start[d + 1]]."""
+    """The committed deliveries. Delivery d lists id[start[d] : start[d + 1]]."""
 
     event: Int64  # [D] its index in Events; -1 of what is none
     subscriber: Int32  # [D]

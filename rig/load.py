@@ -107,7 +107,8 @@ class Load:
             yield from values
 
     def event_blocks(self) -> Iterator[tuple[Int64, Int64, Iterator[bytes]]]:
-        """The same by blocks: symbols [N], numbers [N, 4] (price, volume, bid, ask), and the events as bytes."""
+        """Yield the events by blocks: symbols [N], numbers [N, 4] (price, volume, bid, ask), and the events as
+        bytes."""
         rng = np.random.default_rng([self.seed, 2])
         letters = rng.integers(ord("a"), ord("z"), size=BLOCK + LETTERS, dtype=np.uint8, endpoint=True).tobytes()
         while True:

@@ -50,7 +50,7 @@ def of_pid(pid: int) -> Process | None:
 
 
 def below(pid: int) -> list[Process]:
-    """All that descend from it, parents first; those too that lost their own parent."""
+    """Return all descendants of a process, parents first, also those that lost their own parent."""
     there = [process for other in psutil.pids() if other != pid and (process := of_pid(other))]
     found: list[Process] = []
     parents = {pid}
@@ -74,7 +74,7 @@ class ProcessTree:
 
     @classmethod
     def of(cls, supervisor: int, executors: Sequence[Process] = ()) -> ProcessTree:
-        """With the processes of `executors`, where these are others than the JVM of the driver."""
+        """Return the job's processes, with those of `executors` where these are not the driver's JVM."""
         found = below(supervisor)
         drivers = [p for p in found if p.parent == supervisor]
         jvms = [p for p in found if p.parent in _pids(drivers) and "java" in p.command.split("\0")[0]]

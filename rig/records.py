@@ -80,7 +80,7 @@ def status_of(value: bytes) -> StatusRecord:
 
 
 def subscriber_of(message: Any, prefix: str | None) -> int:
-    """With `prefix`, the topic of a delivery names its subscriber; without it the key does."""
+    """Return the subscriber of a delivery: with `prefix` its topic names the subscriber, otherwise its key does."""
     name = message.key() if prefix is None else message.topic().removeprefix(prefix)
     return int(name[1:])
 

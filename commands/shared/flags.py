@@ -60,7 +60,7 @@ Answers = Annotated[
 
 
 class Answering(NamedTuple):
-    """How to report the changes that were written."""
+    """The way to report the changes that were written."""
 
     wait: bool
     timeout_s: float

@@ -127,7 +127,8 @@ class Snapshot:
         return list(zip(self.parts, self.removed, strict=True))
 
     def locate(self, ids: Texts) -> list[tuple[Int32, Int32]]:
-        """For each part: the indexes of the given ids that it has, and their positions, without the removed ones."""
+        """Return, for each part, the indexes of the given ids that it has, and their positions, without the removed
+        ones."""
         places = []
         for part, removed in self._pairs:
             position = part.segment.ids.find(ids)
@@ -254,8 +255,8 @@ class Snapshot:
         )
 
     def match(self, events: Sequence[Event | bytes]) -> list[list[str]]:
-        """For each event, a document or its JSON, the ids it satisfies, in no particular order. Raises TypeError, and
-        MatchingError for bytes that are no event."""
+        """Return, for each event (a document or its JSON), the ids that it satisfies, in no particular order. Raises
+        TypeError, and MatchingError for bytes that are not an event."""
         matched: list[list[str]] = [[] for _ in events]
         plan = self.plan
         values, document = read_events(events, plan.fields)

@@ -126,12 +126,13 @@ def exactly(key: bytes) -> Range:
 
 
 def starting_with(key: bytes) -> Range:
-    """All bytes with this prefix. Neither a tag nor UTF-8 has a byte FF, so the last byte can be raised."""
+    """Return the range of all bytes with this prefix. Neither a tag nor UTF-8 has a byte FF, so the last byte can be
+    raised."""
     return key, key[:-1] + bytes([key[-1] + 1])
 
 
 def between(low: bytes, low_closed: bool, high: bytes, high_closed: bool) -> tuple[Range, ...]:
-    """All bytes between two bounds as one range, or as none where nothing lies between."""
+    """Return the bytes between two bounds as a range, or no range where nothing lies between."""
     low += b"" if low_closed else b"\x00"
     high += b"\x00" if high_closed else b""
     return ((low, high),) if low < high else ()

@@ -54,7 +54,7 @@ def lower(pattern: Pattern) -> list[Conjunction]:
 
 
 def _all(pattern: Pattern) -> tuple[list[Alternative], int]:
-    """Every choice of one alternative of each part, and the number of ranges written."""
+    """Return every choice of one alternative per part, and the number of ranges written."""
     choices: list[list[Alternative]] = []
     alternatives, ranges, written = 1, 0, 0
     for part in pattern.parts:

@@ -32,7 +32,7 @@ def row(letter: StoredDeadLetter, width: int) -> str:
 
 
 def page(letter: StoredDeadLetter) -> Iterator[str]:
-    """All facts of a dead letter, as lines."""
+    """Yield all facts of a dead letter, line by line."""
     origin = letter.origin
     facts = {
         "position": str(letter.place),

@@ -8,7 +8,7 @@ EVERYTHING = "*"  # at the end of a name: all names that begin so
 
 
 class Permission(NamedTuple):
-    """What a user may do with one resource, or with all whose names begin alike."""
+    """The operations that a user may perform on a resource, or on all resources with a prefix."""
 
     kind: str  # topic, group or transactional-id, as Kafka's own tool calls them
     name: str

@@ -134,7 +134,8 @@ class Handle:
         return self.await_termination(timeout_s)
 
     def status(self) -> dict[str, Any]:
-        """What `/status.json` says (`streaming/monitoring/status.py`): phase, health, state, rates, latencies, lag."""
+        """Return the document of `/status.json` (`streaming/monitoring/status.py`): phase, health, state, rates,
+        latencies, lag."""
         from streaming.monitoring import status
 
         return status.document(self._running.result().view())

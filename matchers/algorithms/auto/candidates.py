@@ -41,7 +41,7 @@ COLUMNS_PER_VALUE = 10  # attributes of a table for one of an event
 
 @dataclass(frozen=True)
 class Kind:
-    """What is known of a table before an index is built."""
+    """The properties of a table that are known before an index is built."""
 
     matched: float  # share of the subscriptions that an event satisfies, of as many attributes as there are
     sparse: float  # attributes that some subscription has, for one of each

@@ -68,7 +68,7 @@ class Tree(NamedTuple):
 
 
 class DivisionRules(NamedTuple):
-    """By which l-nodes are divided: P predicates, A attributes."""
+    """The rules by which l-nodes are divided: P predicates, A attributes."""
 
     hulls: Hulls
     score: Any  # [P] float64: of each predicate

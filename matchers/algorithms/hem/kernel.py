@@ -94,7 +94,7 @@ class Located(NamedTuple):
 
 @inlined
 def leaf_of(value: float, a: int, domain: Domain) -> int:
-    """From 0 to domain.c[a] - 1, ascending with the value."""
+    """Return the leaf of a value, from 0 to domain.c[a] - 1, ascending with the value."""
     node = a
     cell = cell_of(value, domain.begin[node], domain.per_unit[node], domain.cells[node])
     while domain.first[node] >= 0:

@@ -35,7 +35,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Names(NamedTuple):
-    """By which names T tables are selected for an event, of A columns."""
+    """The names by which T tables are selected for an event, of A columns."""
 
     bits: int  # of a NameVector
     bloom_of: Any  # [A] uint64: the Bloom filter of a column's name
@@ -289,7 +289,7 @@ def _count_row(
 def _count_several(
     begin: int, end: int, names: np.uint64, constraints: Constraints, values: Any, n: int, sums: Any, left: Any
 ) -> None:
-    """The same for constraints that several intervals decide; these are disjoint."""
+    """Count constraints that several disjoint intervals decide, like `_count_row`."""
     _, low, high, rank, bloom, interval_low, interval_high = constraints
     for k in range(begin, end):
         if bloom[k] & ~names == np.uint64(0):

@@ -234,7 +234,7 @@ def unite_planes(planes: Any, n: int, first_event: int, first_word: int, bits: A
 
 @kernel
 def most_values(events: Events, first_event: int, last_event: int, group: int) -> int:
-    """Of a group of events."""
+    """Return the most values of a group of events."""
     offsets, _, _ = events
     most = 0
     for e in range(first_event, last_event, group):

@@ -52,7 +52,7 @@ class Ranges:
         return share
 
     def hulls(self) -> Ranges:
-        """One range for each subscription and column: the hull of those there are."""
+        """Return the hull of the ranges of each subscription and column."""
         new = np.ones(len(self.column), bool)
         new[1:] = (self.column[1:] != self.column[:-1]) | (self.owner[1:] != self.owner[:-1])
         if new.all():

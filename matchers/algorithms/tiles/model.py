@@ -82,7 +82,7 @@ def expected_by_columns(by_columns: ColumnIndex, events: EventBatch) -> dict[str
 
 
 class _Spread:
-    """How the cells of events are spread over each column."""
+    """The spread of the cells of events over each column."""
 
     def __init__(self, index: Arrays, events: EventBatch) -> None:
         d = len(index.begin)

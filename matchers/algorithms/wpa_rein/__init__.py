@@ -118,7 +118,8 @@ class WpaRein(RatedMatcher, AdaptiveMatcher):
         return best_threads(marking, n * times.epsilon_s, times.handover_s / block, cpu_count() or 1)
 
     def profile(self, events: EventBatch) -> dict[str, float]:
-        """What is skipped at the rate of `build`, and the share of its time that the model expects it to save."""
+        """Return what is skipped at the rate of `build`, and the share of time that the model expects skipping to
+        save."""
         rate, n = self.false_positives, self.lists.n_subscriptions
         kept = self.calibration.of(self.lists, events).kept(rate) if rate else self.size
         frequency, looked_at = (
@@ -286,7 +287,7 @@ def _rates(false_positives: ArrayLike, n_events: int) -> tuple[Float64, Int64]:
 
 
 def _sample(batches: list[EventBatch], most: int) -> EventBatch:
-    """At most `most` of their events, evenly spaced."""
+    """Return at most `most` of their events, evenly spaced."""
     n_columns = max(batch.n_columns for batch in batches)
     column = np.concatenate([batch.column for batch in batches])
     value = np.concatenate([batch.value for batch in batches])

@@ -21,7 +21,7 @@ _EIGHT = np.int64(8)
 
 
 class Cuts(NamedTuple):
-    """All C cuts of A columns, those of a column side by side."""
+    """The C cuts of A columns, column by column."""
 
     zone: Any  # [A, 7] int64: where a column's cuts with a tag begin
     simple: Any  # [A, 4] int64: the codes of null, false and other values that are all of their tag

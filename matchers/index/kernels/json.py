@@ -84,7 +84,7 @@ class Found(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a reader of T names and so many nodes needs, and may keep from call to call."""
+    """The memory that a reader of T names and `nodes` nodes needs, and may keep from call to call."""
 
     stack: Any  # [DEPTH] int32: the node of each open object or array
     is_array: Any  # [DEPTH] bool

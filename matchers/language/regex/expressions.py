@@ -26,7 +26,7 @@ class ExpressionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """One character that passes the test; `only` is the one that does, if there is just one."""
+    """A character that passes the test; `only` is that character, if there is just one."""
 
     test: Test
     only: str = ""

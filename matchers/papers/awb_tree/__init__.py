@@ -105,7 +105,7 @@ def _classes(low: Float64, high: Float64, column: Int32, begin: Float64, end: Fl
 
 
 def _order(place: NDArray[Any], bound: Float64) -> Int64:
-    """By place, and by bound within a place."""
+    """Order by place, and by bound within a place."""
     by_bound = np.argsort(bound)
     return np.asarray(by_bound[np.argsort(place[by_bound], kind="stable")])
 

@@ -91,7 +91,7 @@ def drawn(table: SubscriptionTable, seed: int = 1) -> list[EventBatch]:
 
 
 def ends_of(table: SubscriptionTable) -> IntervalEnds:
-    """Every k-th low and high of each column, from the (k / 2)-th on: ENDS of each at most."""
+    """Sample every k-th low and high of each column, from the (k / 2)-th on: at most ENDS of each."""
     intervals = np.bincount(table.column, minlength=table.n_columns)
     each = np.maximum(-(-intervals // ENDS), 1)
     known = (intervals + each - each // 2 - 1) // each

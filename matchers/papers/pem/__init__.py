@@ -81,7 +81,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class SideIndexes:
-    """One algorithm, and its index of each run of slices that has been on its side."""
+    """An algorithm, and its index of each run of slices that has been on its side."""
 
     build: Builder
     work: Float64  # [K] the expected time of each slice, in a unit of this side

@@ -50,7 +50,7 @@ GOLDEN = 0.618033988749895  # multiples of it are spread evenly over [0, 1), mod
 
 @dataclass(eq=False)
 class UpdatableSide:
-    """One algorithm with its index, and the number of each subscription there."""
+    """An algorithm with its index, and the number of each subscription in it."""
 
     index: Updatable
     number: Int32  # [n there and room]

@@ -59,7 +59,7 @@ class SlotBounds(NamedTuple):
 
 
 class Filed(NamedTuple):
-    """What batches of sparse events are matched with."""
+    """The arrays with which batches of sparse events are matched."""
 
     by_columns: ColumnIndex
     slots: SlotBounds
@@ -67,7 +67,7 @@ class Filed(NamedTuple):
 
 
 class Room(NamedTuple):
-    """For N events in A columns, as it is here between calls; W words are what N bits take, rounded up to rows."""
+    """Room for N events in A columns, unchanged between calls; W words are what N bits take, rounded up to rows."""
 
     lacking: Any  # [(A + 1) * W] uint64, all bits set: column by column, which events lack it
     column: Any  # [A + 2] int32: those that some event has, and a place to write to
@@ -186,7 +186,7 @@ def _match_block(
     runs: MatchRuns,
     counters: Any,
 ) -> int:
-    """Of the first `used` words of n columns."""
+    """Match the first `used` words of n columns."""
     pair_start, second, begin, third, fourth, slot = by_columns
     lacking, column, known, found, candidate = room.lacking, room.column, room.known, room.found, room.candidate
     words = lacking.shape[0] // known.shape[0]
