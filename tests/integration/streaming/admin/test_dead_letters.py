@@ -223,12 +223,12 @@ def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: 
     skipped = {
         "0:0": ("value left out", "it was too large for a dead letter (10000000 bytes); the original is at "),
         "0:1": ("oversize", "bytes with headers; deliveries.max_bytes is 2000"),
-        "0:2": ("ids left out", "they were too many for a letter (20000)"),
+        "0:2": ("ids left out", "they were too many for a dead letter (20000)"),
         "0:3": ("missing topic", f"topic {sluice.name}.to.bob of subscriber bob does not exist"),
         "0:4": ("incomplete", "it does not name its subscriber, subscriptions and version"),
-        "0:5": ("no letter", "the job did not write it: the header sluice_headers is missing"),
-        "0:6": ("no letter", "the job did not write it: the header sluice_headers is missing"),
-        "0:99": ("no letter", "no such dead letter, or the filters exclude it"),
+        "0:5": ("no dead letter", "the job did not write it: the header sluice_headers is missing"),
+        "0:6": ("no dead letter", "the job did not write it: the header sluice_headers is missing"),
+        "0:99": ("no dead letter", "no such dead letter, or the filters exclude it"),
     }
     oversize = {"0:7": ("not taken", "message size too large")}
     places = [*skipped, *oversize, "0:8", "0:9"]
@@ -258,7 +258,7 @@ def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: 
         assert all(why[o["position"]][1] in o["detail"] for o in outcomes if o["outcome"] == "skipped")
         assert sorted(o["position"] for o in outcomes if o["outcome"] == "redriven") == others
         assert (summary["redriven"], summary["already"]) == (len(others), 0 if others else 2)
-        assert summary["skipped"]["no letter"] == 3
+        assert summary["skipped"]["no dead letter"] == 3
     assert [r.value for r in found(settings, small.name)] == [VALUE]
     assert len(found(settings, f"{sluice.name}.to.alice")) == 1
 

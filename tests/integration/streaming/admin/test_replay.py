@@ -345,7 +345,7 @@ def test_what_cannot_be_replayed_is_refused_before_any_event_is_read(sluice: Com
         (["--from", "2h", "--to", "noon"], "--to: 'noon' is neither"),
         (["--from", "1h", "--to", "2h"], "--from must be before --to"),
         (["--from", "2999-01-01T00:00:00Z"], "--from must be before now"),
-        (["--from", "2h", "--name", "a/b"], "--name takes"),
+        (["--from", "2h", "--name", "a/b"], "--name must have 1 to 100 letters"),
         (["--from", "2h", "--rate", "0"], "Invalid value for '--rate'"),
     ],
 )

@@ -146,7 +146,7 @@ def test_a_topic_made_again_is_read_from_its_first_record_on(sluice: CommandLine
         again(topics, topic)
         write(kafka, topic, 200, 202)
         assert running.ended() == 75
-        assert "was deleted and made again" in str(running.lines[-1]) + "".join(running.other)
+        assert "was deleted and recreated" in str(running.lines[-1]) + "".join(running.other)
     commit(kafka, sluice.name, topic, 10)  # as a job does that is in the middle of a batch then
     error = sluice("run", code=1)
     assert f"{topic}, partition 0: the committed offset 10 lies beyond the end, 2" in error
