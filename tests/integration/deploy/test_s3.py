@@ -119,7 +119,7 @@ def test_the_recipe_for_s3_starts_a_job_that_goes_on_with_its_state_after_kill_9
         with job(submitted("two"), *config, fresh=True) as running:
             running.until("running", lambda: any(line["event"] == "job_started" for line in running.lines))
             (restored,) = (line for line in running.lines if line["event"] == "state_restored")
-            assert restored["subscriptions"] == MORE + 1
+            assert restored["subscription_count"] == MORE + 1
             sluice("produce", stdin=lines({"x": 1, "n": 2}, {"y": 7}))
             running.until("delivered", lambda: running.total("delivery_count") >= 2)
 

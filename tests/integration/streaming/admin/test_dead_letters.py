@@ -230,7 +230,7 @@ def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: 
         "0:6": ("no dead letter", "the job did not write it: the header sluice_headers is missing"),
         "0:99": ("no dead letter", "no such dead letter, or the filters exclude it"),
     }
-    oversize = {"0:7": ("not taken", "message size too large")}
+    oversize = {"0:7": ("rejected by Kafka", "message size too large")}
     places = [*skipped, *oversize, "0:8", "0:9"]
 
     def said(flags: list[str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:

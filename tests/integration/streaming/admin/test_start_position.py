@@ -228,7 +228,7 @@ def test_offsets_and_what_retention_left_bound_the_range(sluice: CommandLine, se
     assert "The same command goes on from here, once a job answers" in said
     topic = settings.events.topic
     for offsets in ("2:0", f"{topic}/2:0", f"{topic}.none/0:0"):
-        assert f"there are {topic}/0 to {topic}/1" in sluice(*command, offsets, code=1)
+        assert f"known: {topic}/0 to {topic}/1" in sluice(*command, offsets, code=1)
 
     answer("accepted", "s", 0, 18, 19)  # the start in partition 0 is its end, 20: nothing
     summary = json.loads(sluice(*command, "oldest", "--json"))  # the first start counts
@@ -269,7 +269,7 @@ def test_a_resumption_begins_with_the_first_of_its_pauses(sluice: CommandLine, s
         # A refused change took the place of the status of a pause.
         client.subscribe("t", "alice", {}, paused=True)
         answer("refused", "t", 5)
-        with pytest.raises(JobError, match=r"the status of the pause of 't' is gone.*Nothing was written"):
+        with pytest.raises(JobError, match=r"the status of the pause of 't' was replaced by that of a later, rejected change.*Nothing was written"):
             client.resume("t", catch_up=True)
         assert client.subscription("t").document["paused"]
 

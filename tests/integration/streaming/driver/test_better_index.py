@@ -30,7 +30,7 @@ def test_every_event_before_during_and_after_the_change_is_delivered_once(
         running.running()
         assert said(running, "job_started")[0]["subscription_count"] == 30
         (waiting,) = said(running, "index_preparing")
-        assert waiting["algorithm"] == "scan"
+        assert waiting["fallback_algorithm"] == "scan"
 
         def send() -> None:
             nonlocal sent

@@ -223,14 +223,14 @@ def test_changes_are_waited_for_and_subscriptions_are_paused_and_resumed(shared:
     assert "s2: refused: field symbol: unknown operator 'prefx'; did you mean 'prefix'?" in error
     produce(1)
     assert delivered() == [1]
-    registered = running.lines[-1]["subscriptions"]
+    registered = running.lines[-1]["subscription_count"]
 
     paused = orjson.loads(sluice("pause", "s1", "--wait", "--json"))
     assert (paused["id"], paused["status"], paused["subscriber"]) == ("s1", "paused", "alice")
     assert sum(paused["in_force_from"].values()) == running.total("event_count")
     produce(2)
     assert delivered() == [1]
-    assert running.lines[-1]["subscriptions"] == registered
+    assert running.lines[-1]["subscription_count"] == registered
 
     assert "nothing was written" in sluice("pause", "s1", "s3", code=1)
     assert sluice("pause", "s1", "--wait", "--json") == ""
