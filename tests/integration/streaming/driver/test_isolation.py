@@ -39,7 +39,7 @@ def test_what_kills_a_worker_is_set_aside_and_the_job_goes_on(sluice: CommandLin
 
         poisoned = subscription("p", "POISON", x=[1])
         error = sluice("subscribe", "--wait", stdin=lines(poisoned, subscription("b", "bob", x=[1])), code=1)
-        assert "p: refused: no worker survives it" in error
+        assert "p: rejected: no worker survives it" in error
         assert "b: in force" in error
         assert running.process.poll() is None
 

@@ -220,7 +220,7 @@ def test_changes_are_waited_for_and_subscriptions_are_paused_and_resumed(shared:
     error = sluice("subscribe", "--wait", stdin=lines(good, bad), code=1)
     (accepted,) = [line for line in error.splitlines() if line.startswith("s1: ")]
     assert re.fullmatch(r"s1: in force from version \d+, events 0:\d+, 1:\d+", accepted)
-    assert "s2: refused: field symbol: unknown operator 'prefx'; did you mean 'prefix'?" in error
+    assert "s2: rejected: field symbol: unknown operator 'prefx'; did you mean 'prefix'?" in error
     produce(1)
     assert delivered() == [1]
     registered = running.lines[-1]["subscription_count"]
