@@ -16,7 +16,9 @@ def test_commands_know_the_topic_of_each_event(sluice: CommandLine, kafka: str) 
     sluice("topics", "create", "--partitions", "1")
     sluice("subscribe", stdin=lines(subscription("a", "alice", x=[1])))
     assert f"choose one of {orders}, {trades}" in sluice("produce", stdin=lines({"x": 1}), code=2)
-    assert "is not a topic of events; choose one of" in sluice("produce", "--topic", "other", stdin=lines({"x": 1}), code=2)
+    assert "is not a topic of events; choose one of" in sluice(
+        "produce", "--topic", "other", stdin=lines({"x": 1}), code=2
+    )
     sluice("produce", "--topic", orders, stdin=lines({"x": 1}, {"x": 2}))
     sluice("produce", "--topic", trades, stdin=lines({"x": 1}, "{bad", {"x": 1}))
     with job(sluice) as running:

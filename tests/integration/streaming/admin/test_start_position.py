@@ -269,7 +269,9 @@ def test_a_resumption_begins_with_the_first_of_its_pauses(sluice: CommandLine, s
         # A refused change took the place of the status of a pause.
         client.subscribe("t", "alice", {}, paused=True)
         answer("refused", "t", 5)
-        with pytest.raises(JobError, match=r"the status of the pause of 't' was replaced by that of a later, rejected change.*Nothing was written"):
+        with pytest.raises(
+            JobError, match=r"of 't' was replaced by that of a later, rejected change.*Nothing was written"
+        ):
             client.resume("t", catch_up=True)
         assert client.subscription("t").document["paused"]
 

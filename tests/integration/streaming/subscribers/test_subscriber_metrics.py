@@ -102,7 +102,9 @@ def test_what_each_subscriber_got_is_counted_over_restarts(sluice: CommandLine, 
     assert listed(sluice).keys() == {"ann", "bob"}
     assert listed(sluice, "ann").keys() == {"a"}
     assert sluice("subscribers", "--sort", "name", "--limit", "1").splitlines()[1].startswith("ann")
-    assert "known: matches, last-event, name" in sluice("subscribers", "ann", "--sort", "bytes", code=2)
+    assert "--sort: unknown column bytes; known: matches, last-event," in sluice(
+        "subscribers", "ann", "--sort", "bytes", code=2
+    )
 
 
 @pytest.mark.usefixtures("each_reading")
