@@ -6,8 +6,8 @@ import json
 
 import typer
 
-from commands.shared.flags import Json, SourcedSettings, sourced_settings, with_flags
-from config import as_toml, show, unused
+from commands.shared.flags import Json, sourced_settings, with_flags
+from config import SourcedSettings, as_toml, show, unused
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -4,8 +4,8 @@ For: defaults, limits, errors that name the setting, and printing. May enter: TO
 know: who uses a setting, and any other package.
 """
 
-from config.load import ConfigError, load, show, sources, unused
+from config.load import ConfigError, SourcedSettings, load, load_with_sources, show, unused
 from config.model import Settings
 from config.toml import as_toml
 
-__all__ = ["ConfigError", "Settings", "as_toml", "load", "show", "sources", "unused"]
+__all__ = ["ConfigError", "Settings", "SourcedSettings", "as_toml", "load", "load_with_sources", "show", "unused"]

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
@@ -37,22 +37,37 @@ def load(
     `flags` are by dotted name, such as {"events.topic": "orders"}; None means that a flag is not set. `read` returns
     the text of a file that is not on this machine. Raises ConfigError.
     """
-    set_flags = {name: value for name, value in (flags or {}).items() if value is not None}
+    return load_with_sources(file, flags, read).settings
+
+
+class SourcedSettings(NamedTuple):
+    """Settings, and the source of each that is not a default, by its dotted name."""
+
+    settings: Settings
+    sources: dict[str, str]
+
+
+def load_with_sources(
+    file: Path | str | None = None, flags: Mapping[str, Any] | None = None, read: Callable[[str], str] | None = None
+) -> SourcedSettings:
+    """Load the settings like `load`, and note where each comes from. Raises ConfigError."""
     document = _parsed(str(file), read or _text) if file else {}
+    environment = _environment()
+    set_flags = _nested({name: value for name, value in (flags or {}).items() if value is not None})
     problems = [
         *_unknown(document, f"{file}: "),
-        *_unknown(_nested(set_flags), "flags: "),
-        *_unknown(_environment(), f"environment {PREFIX}…: "),
+        *_unknown(set_flags, "flags: "),
+        *_unknown(environment, f"environment {PREFIX}…: "),
     ]
     if problems:
         raise ConfigError("\n".join(problems))
     try:
-        settings = _sources(document)(**_nested(set_flags))
+        settings = _sources(document)(**set_flags)
     except ValidationError as error:
         raise ConfigError("\n".join(_readable(e) for e in error.errors())) from None
     if problems := [*_of_events(settings), *_of_tenants(settings), *_clashes(settings)]:
         raise ConfigError("\n".join(problems))
-    return settings
+    return SourcedSettings(settings, _named({"file": document, "environment": environment, "flag": set_flags}))
 
 
 def show(settings: Settings) -> dict[str, Any]:
@@ -60,15 +75,10 @@ def show(settings: Settings) -> dict[str, Any]:
     return {section: _redacted(values) for section, values in settings.model_dump().items()}
 
 
-def sources(
-    file: Path | str | None = None, flags: Mapping[str, Any] | None = None, read: Callable[[str], str] | None = None
-) -> dict[str, str]:
-    """Return the source of each setting that is not a default, by its dotted name; the arguments are those of
-    `load`."""
-    set_flags = {name: value for name, value in (flags or {}).items() if value is not None}
-    document = _parsed(str(file), read or _text) if file else {}
+def _named(sources: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The source of each setting, by its dotted name, from sources of which later ones override earlier ones."""
     found: dict[str, list[str]] = {}
-    for source, settings in (("file", document), ("environment", _environment()), ("flag", _nested(set_flags))):
+    for source, settings in sources.items():
         for section, values in settings.items():
             for key, value in values.items():
                 name = f"{section}.{key}"

@@ -211,7 +211,7 @@ class Quotas(Section):
     deliveries_per_second: Annotated[int, Field(ge=0)] = 0
     """Maximum deliveries to a subscriber for the events of one second, by the events' timestamps. 0: no limit."""
     over: Literal["dead_letter", "drop"] = "dead_letter"
-    """What happens to deliveries over deliveries_per_second: they become dead letters, or are dropped and counted."""
+    """Treatment of deliveries over deliveries_per_second: they become dead letters, or are dropped and counted."""
 
 
 class DeadLetters(Section):

@@ -34,7 +34,7 @@ BOUND = {  # fields of every JSON line
     "version": "version of Sluice",
     "pid": "process id of the driver or of its supervisor",
 }
-# Of `batch_finished`: what a batch in which nothing unusual happened has no use for.
+# Fields of `batch_finished` that the text format leaves out.
 _DETAILS = (
     *("matched_event_count", "slot_transaction_count", "published_bytes", "prepare_ms", "apply_ms", "encode_ms"),
     *("latency_histograms", "segment_count"),
@@ -357,7 +357,10 @@ EVENTS = {
         action="Check the broker.",
     ),
     "first_offsets_unavailable": LogEvent(
-        OF_TOPICS, "warning", "The broker does not report the first offsets of topics; the job asks again later.", ERROR
+        OF_TOPICS,
+        "warning",
+        "The broker does not report the first offsets of topics; the job repeats the request.",
+        ERROR,
     ),
     "committed_offsets_unavailable": LogEvent(
         OF_TOPICS, "debug", "The broker does not report the offsets that tasks have committed.", ERROR

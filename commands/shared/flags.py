@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from config import ConfigError, Settings, load, sources
+from config import ConfigError, Settings, SourcedSettings, load, load_with_sources
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # the variable in which spark-submit passes the port of its JVM
 
@@ -99,16 +99,8 @@ def settings(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set =
     return load(*_selected(config, bootstrap, set_))
 
 
-class SourcedSettings(NamedTuple):
-    """Settings, and where each that is not a default comes from."""
-
-    settings: Settings
-    sources: dict[str, str]
-
-
 def sourced_settings(config: ConfigFile = None, bootstrap: Bootstrap = None, set_: Set = None) -> SourcedSettings:
-    selected = _selected(config, bootstrap, set_)
-    return SourcedSettings(load(*selected), sources(*selected))
+    return load_with_sources(*_selected(config, bootstrap, set_))
 
 
 def _selected(

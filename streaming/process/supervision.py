@@ -68,7 +68,8 @@ def supervise(
         progressed = _anything(told)
         if stop.is_set() or not (code < 0 or code == TRY_AGAIN):
             return code
-        uptime_s = round(time.monotonic() - began, 1)
+        lived_s = time.monotonic() - began
+        uptime_s = round(lived_s, 1)
         if reason := obstacle():
             log.error("job_blocked", exit_code=code, uptime_s=uptime_s, obstacle=reason)
             while obstacle():
@@ -78,7 +79,7 @@ def supervise(
             log.info("job_unblocked")
         else:
             longer = min(LONGEST_PAUSE_S, 2 * pause or 1.0 * (code == TRY_AGAIN))
-            pause = 0.0 if progressed or uptime_s >= STEADY_S else longer
+            pause = 0.0 if progressed or lived_s >= STEADY_S else longer
             log.warning("job_restarted", exit_code=code, uptime_s=uptime_s, pause_s=pause)
             if stop.wait(pause):
                 return code

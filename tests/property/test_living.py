@@ -38,7 +38,7 @@ ALGORITHMS: list[tuple[str, dict[str, Any]]] = [("scan", {}), ("tiles", {"tile":
 
 @dataclass
 class Sink(World):
-    """Both topics, and what was published: records together with offsets."""
+    """The topics of events and subscriptions, and the published records with their offsets."""
 
     records_written: list[Record] = field(default_factory=list)
     crash_after_commit: int = 0  # the how-manieth from now; 0: none

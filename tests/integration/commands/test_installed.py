@@ -78,7 +78,7 @@ class Environment:
                     link.symlink_to(Path(str(found.locate_file(top))))
 
     def run(self, program: str, *arguments: str, cwd: Path, code: int = 0) -> str:
-        """What it prints, errors too."""
+        """Run a program of the environment; return its output, with errors."""
         command = [str(self.path / "bin" / program), *arguments]
         done = subprocess.run(
             command, cwd=cwd, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600

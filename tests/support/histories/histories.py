@@ -45,7 +45,7 @@ class Beside(Later):
 
 @dataclass
 class Living(World):
-    """Both topics, and the rest of a broker's data."""
+    """The topics of events and subscriptions, and the other data of a broker."""
 
     broker: Any = None
     group: str = "job"

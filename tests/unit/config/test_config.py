@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from config import ConfigError, Settings, as_toml, load, show, sources, unused
+from config import ConfigError, Settings, as_toml, load, load_with_sources, show, unused
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "config" / "example.toml"
 
@@ -291,7 +291,7 @@ def test_shown_settings_name_their_source_and_hide_secrets(tmp_path: Path, monke
     file = write(tmp_path, '[events]\nmax_per_batch = 5\n[kafka.client]\n"sasl.password" = "hunter2"\n')
     flags = {"kafka.client.sasl.username": "u", "query.name": "q", "log.level": None}
     settings = load(file, flags)
-    text = as_toml(show(settings), sources(file, flags), unused(settings))
+    text = as_toml(show(settings), load_with_sources(file, flags).sources, unused(settings))
     for line in (
         'name = "q"  # flag',
         'client = { "sasl.password" = "(secret)", "sasl.username" = "u" }  # file and flag',

@@ -91,7 +91,7 @@ def test_names_are_words_and_sentences_are_sentences(name: str) -> None:
 
 
 def test_every_module_that_logs_calls_its_logger_log() -> None:
-    """So that the calls above are all."""
+    """The tests above find log calls by this name."""
     for package in ("streaming", "rig", "commands"):
         for path in (HOME / package).rglob("*.py"):
             if path != HOME / "streaming" / "log.py":

@@ -16,17 +16,12 @@ def drawing() -> str:
         400,
     )
     d.text(20, 98, "driver", style="strong")
-    d.text(20, 198, "task 0", style="strong")
-    d.text(20, 215, "slot 0", style="small muted")
-    d.text(20, 288, "task 1", style="strong")
-    d.text(20, 305, "slot 1", style="small muted")
+    d.label(20, 198, "task 0", "slot 0")
+    d.label(20, 288, "task 1", "slot 1")
 
-    d.text(340, 34, "epoch: up to 4 s, state N", anchor="middle", style="strong")
-    d.line(160, 44, 520, 44)
-    d.text(634, 34, "between two epochs", anchor="middle", style="strong")
-    d.line(530, 44, 738, 44)
-    d.text(800, 34, "state N + 1", anchor="middle", style="strong")
-    d.line(748, 44, 850, 44)
+    d.span(160, 520, 44, "epoch: up to 4 s, state N")
+    d.span(530, 738, 44, "between two epochs")
+    d.span(748, 850, 44, "state N + 1")
 
     d.box(80, 72, 80, 44, "start", "the epoch", kind="plain")
     d.box(534, 72, 106, 44, "commit", "statuses", kind="orange", style="strong")

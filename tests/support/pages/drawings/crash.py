@@ -15,22 +15,16 @@ def drawing() -> str:
         860,
         430,
     )
-    d.text(20, 78, "slot 0", style="strong")
-    d.text(20, 95, "partition 0", style="small muted")
-    d.text(20, 168, "slot 1", style="strong")
-    d.text(20, 185, "partition 1", style="small muted")
+    d.label(20, 78, "slot 0", "partition 0")
+    d.label(20, 168, "slot 1", "partition 1")
     d.text(20, 268, "driver", style="strong")
     d.text(20, 350, "committed", style="strong")
     d.text(20, 367, "offsets", style="strong")
 
-    d.text(225, 30, "state N", anchor="middle", style="strong")
-    d.line(110, 38, 345, 38)
-    d.text(470, 30, "recovery", anchor="middle", style="strong")
-    d.line(355, 38, 588, 38)
-    d.text(672, 30, "state N again", anchor="middle", style="strong")
-    d.line(598, 38, 740, 38)
-    d.text(800, 30, "N + 1", anchor="middle", style="strong")
-    d.line(750, 38, 850, 38)
+    d.span(110, 345, 38, "state N")
+    d.span(355, 588, 38, "recovery")
+    d.span(598, 740, 38, "state N again")
+    d.span(750, 850, 38, "N + 1")
 
     d.line(276, 102, 276, 332, kind="green", dashed=True)  # behind the boxes
     d.line(698, 192, 698, 332, kind="green", dashed=True)

@@ -37,8 +37,7 @@ def drawing() -> str:
     )
     for number, ((version, what, segments), note) in enumerate(zip(ROWS, NOTES, strict=True)):
         y = 24 + 82 * number
-        d.text(20, y + 17, version, style="strong")
-        d.text(20, y + 34, what, style="small muted")
+        d.label(20, y + 17, version, what)
         x = 160.0
         for wide, count, kind, deleted in segments:
             d.box(x, y, wide, 40, count, kind=kind, style="strong")

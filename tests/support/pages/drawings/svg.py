@@ -86,6 +86,16 @@ class Drawing:
     def text(self, x: float, y: float, line: str, *, anchor: str = "start", style: str = "") -> None:
         self._parts.append(f'<text class="{style}" x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(line)}</text>')
 
+    def label(self, x: float, y: float, name: str, detail: str) -> None:
+        """A name with a detail below."""
+        self.text(x, y, name, style="strong")
+        self.text(x, y + LINE, detail, style="small muted")
+
+    def span(self, x1: float, x2: float, y: float, name: str) -> None:
+        """A name above a horizontal line, in its middle."""
+        self.text((x1 + x2) / 2, y - 9, name, anchor="middle", style="strong")
+        self.line(x1, y, x2, y)
+
     def line(self, x1: float, y1: float, x2: float, y2: float, *, kind: str = "plain", dashed: bool = False) -> None:
         extra = " dashed" if dashed else ""
         self._parts.append(f'<line class="{kind}-line{extra}" x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}"/>')

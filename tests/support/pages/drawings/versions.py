@@ -20,16 +20,14 @@ def drawing() -> str:
     d.text(550, 32, "batch N + 1", anchor="middle", style="strong")
     d.line(397, 18, 397, 285, dashed=True)
 
-    d.text(20, 88, "events", style="strong")
-    d.text(20, 105, "partition 0", style="small muted")
+    d.label(20, 88, "events", "partition 0")
     for offset in range(5, 13):
         x = 150 + STEP * (offset - 5) + (20 if offset > 8 else 0)
         d.box(x, 66, STEP - 6, 46, str(offset), kind="green" if offset < 9 else "orange", style="strong")
     d.text(267, 134, "delivered with ce_matchversion 2", anchor="middle", style="green-text")
     d.text(452, 134, "delivered with ce_matchversion 3", style="orange-text")
 
-    d.text(20, 214, "subscriptions", style="strong")
-    d.text(20, 231, "partition 0", style="small muted")
+    d.label(20, 214, "subscriptions", "partition 0")
     for offset in range(2):
         d.box(150 + STEP * offset, 192, STEP - 6, 46, str(offset), kind="green", style="strong")
     d.box(310, 192, STEP - 6, 46, "2", kind="orange", style="strong")
@@ -38,8 +36,7 @@ def drawing() -> str:
     d.text(337, 260, "the change", anchor="middle", style="small muted")
     d.text(547, 260, "the next change", anchor="middle", style="small muted")
 
-    d.text(20, 322, "status", style="strong")
-    d.text(20, 339, "of the change", style="small muted")
+    d.label(20, 322, "status", "of the change")
     d.box(230, 292, 214, 84, kind="blue")
     d.text(244, 316, "version: 3", style="")
     d.text(244, 338, 'in_force_from: {"0": 9}', style="")
