@@ -245,7 +245,7 @@ def test_the_doctor_and_the_markers_tell_where_kernels_are(bare: Installation, c
     answer = bare.run("doctor")
     assert (answer["compiled"], answer["finding"]["state"]) == (False, "warning")
     directory = bare.temporary / f"sluice-kernels-{os.getuid()}"
-    assert f"kept in {directory} until the system empties it" in answer["finding"]["found"]
+    assert f"stored in {directory} until the system empties it" in answer["finding"]["found"]
     assert "NUMBA_CACHE_DIR" in answer["finding"]["remedy"]
     bare.run("match", "crc", "mark")
     answer = bare.run("doctor")
@@ -254,7 +254,7 @@ def test_the_doctor_and_the_markers_tell_where_kernels_are(bare: Installation, c
     bare.temporary.chmod(0o555)
     answer = bare.run("doctor")
     assert answer["compiled"]  # there is nothing that could be done ahead
-    assert "not kept, each process compiles them again" in answer["finding"]["found"]
+    assert "not stored, so each process compiles them" in answer["finding"]["found"]
     assert f"{bare.code}/matchers" in answer["finding"]["found"]
 
 

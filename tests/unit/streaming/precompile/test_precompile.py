@@ -90,6 +90,7 @@ def test_the_time_of_compiling_is_estimated_by_the_cores(monkeypatch: pytest.Mon
     assert kernels.estimate_s([["a", "b", "c"]], 100) == 30  # an algorithm is compiled by one core
 
 
+@pytest.mark.usefixtures("cache")
 def test_what_was_compiled_is_said_and_not_compiled_again() -> None:
     said: list[str] = []
     pool: Executor = AtOnce()
