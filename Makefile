@@ -136,22 +136,12 @@ $(TOOLS): requirements-dev.lock $(PACKAGES)
 	$(call INSTALL,requirements-dev.lock)
 	@touch $@
 
-# The jars of some configurations of an Ivy file.
-FETCH = @java -jar $(BIN)/../lib/python3*/site-packages/pyspark/jars/ivy-*.jar -settings config/ivysettings.xml \
-	    -ivy $(1) -confs $(2) -retrieve "jars/[conf]/[artifact]-[revision].[ext]" -types jar bundle >$(3) 2>&1 || \
-	    { tail -n 20 $(3) >&2; echo "The jars could not be fetched; $(3) says more." >&2; exit 1; }
-
 $(JARS): config/ivy.xml config/ivysettings.xml $(PACKAGES)
-	@command -v java >/dev/null || { echo "Sluice needs Java 17 or newer, and there is no java on the PATH." >&2; exit 1; }
-	@rm -rf jars && mkdir -p jars .cache
-	@echo "Fetching $$(grep -c '<dependency ' config/ivy.xml) jars (54 MB)"
-	$(call FETCH,config/ivy.xml,spark broker,.cache/ivy.log)
+	@$(RUN) jars
 	@touch $@
 
 $(S3): config/s3.xml config/ivysettings.xml $(JARS)
-	@rm -rf jars/s3
-	@echo "Fetching $$(grep -c '<dependency ' config/s3.xml) jars for S3 (13 MB)"
-	$(call FETCH,config/s3.xml,s3,.cache/ivy-s3.log)
+	@$(RUN) jars s3
 	@touch $@
 
 # Sphinx and what it needs, in an environment of its own.

@@ -26,6 +26,7 @@ COMMANDS = {
             "commands.warm",
             "Compile the kernels of a job on all cores, so that its first start is faster. Skips compiled kernels.",
         ),
+        "jars": ("commands.jars", "Fetch the pinned jars of the job and of the embedded Kafka, once."),
     },
     "Publish and subscribe": {
         "produce": (

@@ -22,6 +22,7 @@ from rig.starting import interrupts_held
 from streaming.errors import JobError
 from streaming.process.child import die_with_parent
 from streaming.process.class_archive import ClassArchive
+from streaming.process.jars import FETCH
 from streaming.process.java import java
 
 START_TIMEOUT_S = 300.0
@@ -178,7 +179,7 @@ class EmbeddedBroker:
     def launch(self) -> None:
         """Start the process; of a cluster, no node answers before most have been launched."""
         if not any(self._jars.glob("*.jar")):
-            raise JobError(f"no Kafka in {self._jars}; `make setup` puts it there")
+            raise JobError(f"no Kafka in {self._jars}; run {FETCH}")
         self._directory = self._directory or Path(tempfile.mkdtemp(prefix="sluice-kafka-"))
         self._directory.mkdir(parents=True, exist_ok=True)
         properties = self._directory / "server.properties"

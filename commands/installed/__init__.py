@@ -1,4 +1,4 @@
-"""The script `sluice` of the wheel: the commands of `run_stream.py` that need no checkout.
+"""The script `sluice` of the wheel: the commands of `run_stream.py`.
 
 In the wheel this file is the package `sluice_app`, and the other packages lie in its directory `code`, where only the
 process of the script finds them.
@@ -14,8 +14,8 @@ from pathlib import Path
 
 CODE = Path(__file__).with_name("code")
 NAME = "sluice-pubsub"  # of the distribution
-# Commands that need Spark, jars or an embedded broker.
-CHECKOUT = ("run", "demo", "warm", "broker", "doctor", "bench living", "bench system", "bench gate")
+CHECKOUT = ("bench living", "bench system", "bench gate")  # commands that compare with other code
+JOB = ("run", "broker", "demo", "doctor", "jars", "warm")  # commands that need the extra `job`
 CLI = ("orjson", "psutil", "pydantic", "pydantic_settings", "rich", "ruamel", "typer")  # packages of the extra `cli`
 
 
@@ -27,17 +27,13 @@ def main() -> None:
 
         print(f"sluice {VERSION}")
         return
-    for command in (" ".join(arguments[:1]), " ".join(arguments[:2])):
-        if command in CHECKOUT:
-            sys.exit(f"error: {command} needs a checkout of the repository or its container image")
+    if (command := " ".join(arguments[:2])) in CHECKOUT:
+        sys.exit(f"error: {command} needs a checkout of the repository or its container image")
     try:
         import run_stream
 
-        run_stream.app.registered_commands = [
-            command for command in run_stream.app.registered_commands if command.name not in CHECKOUT
-        ]
         run_stream.main()
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        extra = "cli" if package in CLI else "client"
+        extra = "job" if arguments[:1] and arguments[0] in JOB else "cli" if package in CLI else "client"
         sys.exit(f"error: the Python package {package} is missing; install it with: pip install '{NAME}[{extra}]'")

@@ -14,11 +14,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
 from streaming.checks import FAILURE, OK, SKIPPED, WARNING, Finding
 from streaming.errors import JobError
 from streaming.process.checkpoint import is_local
+from streaming.process.jars import FETCH, pinned
 from streaming.process.java import java
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ OLDEST_JAVA = 17
 OLDEST_PYTHON = (3, 11)
 LITTLE_BYTES, NOTHING_BYTES = 1_000_000_000, 100_000_000  # of a disk's free space
 PYTHON_BYTES = 1_000_000_000  # of memory, for the driver's Python and its workers
-SETUP = "Run `make setup`."
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==(\S+)(?: ; (.+?))?(?: \\)?$", re.MULTILINE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -97,24 +96,13 @@ def jars(pins: Path, directory: Path) -> Iterator[Finding]:
         ("broker", WARNING, "the embedded Kafka, which `broker`, the demo and the tests need"),
     ):
         there = {path.name for path in (directory / conf).glob("*.jar")}
-        missing = [jar for jar in _pinned_jars(pins, conf) if jar not in there]
+        missing = [jar for of, jar in pinned(pins) if of == conf and jar not in there]
         what = f"jars of {conf}"
         if missing:
             problem = f"{directory / conf} lacks {', '.join(missing)}, for {why}"
-            yield Finding(what, missing_is, problem, SETUP)
+            yield Finding(what, missing_is, problem, f"Run {FETCH}.")
         else:
             yield Finding(what, OK, f"{len(there)} in {directory / conf}")
-
-
-def _pinned_jars(pins: Path, conf: str) -> list[str]:
-    """The names of the jars in config/ivy.xml."""
-    (dependencies,) = ElementTree.parse(pins).getroot().iter("dependencies")
-    default = dependencies.attrib["defaultconf"].split("->")[0]
-    return [
-        f"{dependency.attrib['name']}-{dependency.attrib['rev']}.jar"
-        for dependency in dependencies.iter("dependency")
-        if dependency.attrib.get("conf", default).split("->")[0] == conf
-    ]
 
 
 def checkpoint(location: str, query: str) -> Finding:

@@ -24,6 +24,7 @@ from streaming.errors import JobError, SparkFailed
 from streaming.log import logger
 from streaming.process import code_archive
 from streaming.process.class_archive import ClassArchive
+from streaming.process.jars import FETCH
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -296,7 +297,7 @@ def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratc
     """
     files = sorted(jars.glob("*.jar"))
     if not files:
-        raise JobError(f"no jars in {jars}; run `make setup`")
+        raise JobError(f"no jars in {jars}; run {FETCH}")
     local = not on_cluster(master)
     config = {
         **TUNING,

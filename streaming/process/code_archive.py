@@ -22,12 +22,16 @@ TAKEN = (".py", ".nbi", ".nbc", ".css", ".js", ".properties")  # the second and 
 
 
 def make(code: Path, path: Path, *, papers: bool = False) -> Path:
-    """Write an archive of the packages in `code` to `path`, which it returns, with PAPERS if asked. Raises OSError."""
+    """Write an archive of the packages in `code` to `path`, which it returns, with PAPERS if asked. Raises OSError.
+
+    The library that pip has installed lies beside the package that `code` is in.
+    """
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in PACKAGES:
-            for file in sorted((code / package).rglob("*")):
-                if file.suffix in TAKEN and (papers or code / PAPERS not in file.parents):
-                    archive.writestr(file.relative_to(code).as_posix(), file.read_bytes())
+            home = code if (code / package).exists() else code.parents[1]
+            for file in sorted((home / package).rglob("*")):
+                if file.suffix in TAKEN and (papers or home / PAPERS not in file.parents):
+                    archive.writestr(file.relative_to(home).as_posix(), file.read_bytes())
     return path
 
 

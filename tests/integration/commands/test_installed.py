@@ -42,6 +42,12 @@ print("all")
 """
 
 
+def requirements(*extras: str) -> list[str]:
+    """What the wheel requires, with these extras; one that is within another has to be named too."""
+    wanted = [*PROJECT["dependencies"], *(requirement for extra in extras for requirement in EXTRAS[extra])]
+    return [requirement for requirement in wanted if not requirement.startswith(PROJECT["name"])]
+
+
 def needed(requirements: Iterable[str]) -> Iterator[str]:
     """The distributions that meet these requirements in this environment, with all that they need."""
     for text in requirements:
@@ -108,12 +114,12 @@ def environment(path: Path, wheel: Path, requirements: Iterable[str]) -> Environ
 
 @pytest.fixture(scope="module")
 def library(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    return environment(tmp_path_factory.mktemp("library") / "venv", wheel, PROJECT["dependencies"])
+    return environment(tmp_path_factory.mktemp("library") / "venv", wheel, requirements())
 
 
 @pytest.fixture(scope="module")
 def cli(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    return environment(tmp_path_factory.mktemp("cli") / "venv", wheel, [*PROJECT["dependencies"], *EXTRAS["cli"]])
+    return environment(tmp_path_factory.mktemp("cli") / "venv", wheel, requirements("cli"))
 
 
 def test_the_wheel_puts_the_library_and_one_package_for_the_script_on_the_path(wheel: Path) -> None:
@@ -121,7 +127,7 @@ def test_the_wheel_puts_the_library_and_one_package_for_the_script_on_the_path(w
     assert {name.split("/")[0] for name in names} == {"matchers", "sluice_app", f"sluice_pubsub-{VERSION}.dist-info"}
     assert {"matchers/py.typed", "matchers/papers/pem/kernel.py"} <= set(names)
     assert f"sluice_pubsub-{VERSION}.dist-info/licenses/LICENSE" in names
-    assert not [name for name in names if re.search(r"__pycache__|\.nb[ic]$|\.md$|/tests/|/examples/", name)]
+    assert not [name for name in names if re.search(r"__pycache__|\.nb[ic]$|\.md$|/tests/", name)]
 
 
 def test_the_library_matches_and_explains_with_numpy_and_numba_alone(library: Environment, tmp_path: Path) -> None:
@@ -154,7 +160,8 @@ def test_the_script_says_which_extra_a_command_needs(library: Environment, cli: 
     assert library.run("sluice", "--version", cwd=tmp_path) == f"sluice {VERSION}\n"
     assert "pip install 'sluice-pubsub[cli]'" in library.run("sluice", "--help", cwd=tmp_path, code=1)
     assert "pip install 'sluice-pubsub[client]'" in cli.run("sluice", "topics", "list", cwd=tmp_path, code=1)
-    assert "needs a checkout" in cli.run("sluice", "run", cwd=tmp_path, code=1)
+    for command in ("run", "jars"):
+        assert "pip install 'sluice-pubsub[job]'" in cli.run("sluice", command, cwd=tmp_path, code=1)
     assert "needs a checkout" in cli.run("sluice", "bench", "gate", cwd=tmp_path, code=1)
 
 
@@ -174,17 +181,25 @@ def test_the_commands_without_a_broker_need_the_extra_cli(cli: Environment, tmp_
 
 
 def test_the_extra_client_has_what_every_listed_command_imports(wheel: Path, tmp_path: Path) -> None:
-    requirements = [*PROJECT["dependencies"], *EXTRAS["cli"], *(r for r in EXTRAS["client"] if "[cli]" not in r)]
-    client = environment(tmp_path / "venv", wheel, requirements)
+    client = environment(tmp_path / "venv", wheel, requirements("cli", "client"))
     program = f"import sys, sluice_app\nsys.path.insert(0, str(sluice_app.CODE))\n{EVERY_HELP}"
     assert client.run("python", "-c", program, cwd=tmp_path).endswith("all\n")
+
+
+def test_the_extra_job_runs_the_demo_once_the_jars_are_there(wheel: Path, tmp_path: Path) -> None:
+    made = environment(tmp_path / "venv", wheel, requirements("cli", "client", "job"))
+    demo = ("demo", "--events", "300", "--algorithm", "scan", "--json")
+    assert "or `sluice jars` if pip has installed Sluice" in made.run("sluice", *demo, cwd=tmp_path, code=1)
+    (made.site_packages / "sluice_app" / "code" / "jars").symlink_to(HOME / "jars")
+    summary = json.loads(made.run("sluice", *demo, cwd=tmp_path).splitlines()[-1])
+    assert (summary["missing"], summary["duplicated"]) == (0, 0)
+    assert summary["deliveries"] > 0
 
 
 def test_the_wheel_asks_for_versions_that_the_locks_are_made_of() -> None:
     lines = (HOME / "requirements.in").read_text().splitlines()
     known = {line.split("#")[0].strip() for line in lines}
-    wanted = {r for r in [*PROJECT["dependencies"], *EXTRAS["cli"], *EXTRAS["client"]] if not r.endswith("[cli]")}
-    assert wanted <= known
+    assert {*requirements(*EXTRAS)} <= known
     build = (HOME / "requirements-build.in").read_text()
     system = tomllib.loads((HOME / "pyproject.toml").read_text())["build-system"]
     assert all(requirement in build for requirement in system["requires"])

@@ -19,6 +19,7 @@ from streaming.checks.cluster_info import ClusterInfo
 from streaming.errors import BrokerUnreachable
 from streaming.kafka import layout
 from streaming.kafka.topics import Rights, Topic
+from streaming.process import jars
 from tests.integration.conftest import HOME
 
 SETTINGS = Settings()
@@ -324,8 +325,9 @@ def test_jars_that_are_pinned_must_be_there(tmp_path: Path) -> None:
     states = [(one.what, one.state) for one in machine.jars(pins, tmp_path)]
     assert states == [("jars of spark", FAILURE), ("jars of broker", WARNING)]
     (tmp_path / "broker").mkdir()
-    for name in machine._pinned_jars(pins, "broker"):
-        (tmp_path / "broker" / name).touch()
+    for directory, name in jars.pinned(pins):
+        if directory == "broker":
+            (tmp_path / "broker" / name).touch()
     assert [one.state for one in machine.jars(pins, tmp_path)] == [FAILURE, OK]
 
 

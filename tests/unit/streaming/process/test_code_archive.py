@@ -41,6 +41,16 @@ def test_it_has_what_is_compiled_and_nothing_else_that_lies_there(tmp_path: Path
         assert all(archive.read(name).decode() in name for name in names)
 
 
+def test_it_has_the_library_that_pip_has_installed_beside_the_package_of_the_script(tmp_path: Path) -> None:
+    code = tmp_path / "sluice_app" / "code"
+    library = tmp_path / "matchers"
+    for file in (library / "papers" / "a.py", library / "b.py", code / "streaming" / "c.py"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    with zipfile.ZipFile(code_archive.make(code, tmp_path / "code.zip")) as archive:
+        assert archive.namelist() == ["matchers/b.py", "streaming/c.py"]
+
+
 def test_a_program_that_imports_it_runs_from_a_directory_which_goes_with_the_program(tmp_path: Path) -> None:
     archive = code_archive.make(CODE, tmp_path / "sluice.zip")
     (tmp_path / "t").mkdir()
