@@ -15,7 +15,7 @@ from streaming.errors import JobError
 from streaming.process.java import java
 
 FETCH = "`make setup`, or `sluice jars` if pip has installed Sluice"  # the command to run
-ERROR_LINES = 20  # of Ivy's output
+ERROR_LINES = 20  # of Ivy's output, without stack traces
 
 
 class JarSet(NamedTuple):
@@ -62,7 +62,8 @@ def fetch(chosen: JarSet, config: Path, jars: Path) -> None:
             command = [java(), "-jar", str(ivy), *flags, "-types", "jar", "bundle", "-confs", *chosen.directories]
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
             if done.returncode:
-                raise JobError("\n".join(["Ivy could not fetch the jars:", *done.stdout.splitlines()[-ERROR_LINES:]]))
+                reasons = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith("\tat ")]
+                raise JobError("\n".join(["Ivy could not fetch the jars:", *reasons[-ERROR_LINES:]]))
             for directory in chosen.directories:
                 shutil.rmtree(jars / directory, ignore_errors=True)
                 (fetched / directory).rename(jars / directory)

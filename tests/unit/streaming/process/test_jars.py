@@ -15,7 +15,7 @@ SETTINGS = """<ivysettings>
   <settings defaultResolver="local"/>
   <caches defaultCacheDir="{home}/cache"/>
   <resolvers>
-    <filesystem name="local" m2compatible="true" usepoms="false">
+    <filesystem name="local" m2compatible="true">
       <artifact pattern="{home}/repository/[artifact]-[revision].[ext]"/>
     </filesystem>
   </resolvers>
