@@ -106,7 +106,8 @@ audit: ## check the locked packages for known vulnerabilities (exit code 75: not
 s3: $(S3) ## jars/s3 with the pinned jars for s3a:// (docs/how-to/checkpoint-by-url.md)
 
 image: ## the container image sluice:0.1.0, from BASE if given, with all algorithms if PAPERS=1 (docker/Dockerfile)
-	docker build $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(PAPERS),--build-arg PAPERS=$(PAPERS)) --tag sluice:0.1.0 --file docker/Dockerfile .
+	docker build $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(PAPERS),--build-arg PAPERS=$(PAPERS)) \
+	    --build-arg REVISION=$$(git describe --always --dirty --abbrev=40 --exclude "*" 2>/dev/null) --tag sluice:0.1.0 --file docker/Dockerfile .
 
 package: setup ## sluice.zip for spark-submit: the code, and kernels compiled for ALGORITHMS="auto" and this processor
 	@$(RUN) warm $(ALGORITHMS)

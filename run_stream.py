@@ -8,7 +8,7 @@ import typer
 
 from commands.shared.lazy import CommandLine, command_of
 from streaming.process import code_archive
-from streaming.version import VERSION
+from streaming.version import VERSION, revision
 
 # By heading of the help and by name: the module, imported on demand, and the first line of the command's help.
 COMMANDS = {
@@ -130,7 +130,7 @@ for heading, listed in COMMANDS.items():
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"sluice {VERSION}")
+        typer.echo(f"sluice {VERSION} {revision()[:12]}".rstrip())
         raise typer.Exit
 
 

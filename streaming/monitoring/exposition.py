@@ -19,7 +19,7 @@ from streaming.monitoring.figures import Figures
 from streaming.monitoring.metrics import COUNTERS, GAUGES, JobMetric
 from streaming.monitoring.status import Document
 from streaming.monitoring.view import JobView
-from streaming.version import VERSION
+from streaming.version import VERSION, revision
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -46,8 +46,14 @@ def families(view: JobView) -> Iterator[Family]:
     about, figures, document = view.about, view.figures, status.document(view)
     yield InfoMetricFamily(
         "sluice_build",
-        "Version of Sluice, and the query, algorithm and codec that it runs; the value is 1.",
-        {"version": VERSION, "query": about.query, "algorithm": about.algorithm, "codec": about.codec},
+        "Version of Sluice, the commit of its image, and the query, algorithm and codec that it runs; the value is 1.",
+        {
+            "version": VERSION,
+            "revision": revision(),
+            "query": about.query,
+            "algorithm": about.algorithm,
+            "codec": about.codec,
+        },
     )
     for new, sections in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
         for section, metrics in sections.items():

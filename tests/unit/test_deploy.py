@@ -184,8 +184,8 @@ def test_compose_asks_the_job_itself_whether_it_is_healthy() -> None:
 def test_the_checkpoint_and_the_settings_are_where_volumes_are() -> None:
     mounts = {mount["name"]: mount["mountPath"] for mount in DRIVER["volumeMounts"]}
     (claim,) = found("driver.yaml", "StatefulSet")["spec"]["volumeClaimTemplates"]
-    (volume,) = POD["volumes"]
-    assert mounts.keys() == {claim["metadata"]["name"], volume["name"]}
+    volume, temporary = sorted(POD["volumes"], key=lambda volume: str(volume["name"]))
+    assert mounts.keys() == {claim["metadata"]["name"], volume["name"], temporary["name"]}
     environment = {variable["name"]: variable.get("value") for variable in DRIVER["env"]}
     assert environment["SLUICE_QUERY__CHECKPOINT"].startswith(mounts[claim["metadata"]["name"]] + "/")
     (generated,) = found("kustomization.yaml", "Kustomization")["configMapGenerator"]
@@ -218,7 +218,7 @@ def test_the_operators_application_is_the_job_in_our_image() -> None:
     ]
     for pod in (driver, executor):
         assert pod["podSecurityContext"] == POD["securityContext"]
-        assert pod["securityContext"] == DRIVER["securityContext"]
+        assert {**pod["securityContext"], "readOnlyRootFilesystem": True} == DRIVER["securityContext"]
     assert str(executor["instances"]) == OPTIONS["spark.executor.instances"]
 
 
@@ -230,13 +230,26 @@ def test_kustomize_makes_all_of_it() -> None:
         YAML(typ="safe", pure=True).load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     )
     kinds = [document["kind"] for document in documents]
-    assert sorted(kinds) == sorted(
-        ["ConfigMap", "Namespace", "Role", "RoleBinding", "Service", "ServiceAccount", "ServiceAccount", "StatefulSet"]
-    )
+    assert sorted(kinds) == [
+        "ConfigMap",
+        "CronJob",
+        "Namespace",
+        "NetworkPolicy",
+        "NetworkPolicy",
+        "PersistentVolumeClaim",
+        "Role",
+        "RoleBinding",
+        "Service",
+        "ServiceAccount",
+        "ServiceAccount",
+        "StatefulSet",
+    ]
     (settings,) = (d for d in documents if d["kind"] == "ConfigMap")
     (stateful,) = (d for d in documents if d["kind"] == "StatefulSet")
-    (volume,) = stateful["spec"]["template"]["spec"]["volumes"]
-    assert volume["configMap"]["name"] == settings["metadata"]["name"]
+    (cron,) = (d for d in documents if d["kind"] == "CronJob")
+    for template in (stateful["spec"]["template"], cron["spec"]["jobTemplate"]["spec"]["template"]):
+        (volume,) = (v for v in template["spec"]["volumes"] if "configMap" in v)
+        assert volume["configMap"]["name"] == settings["metadata"]["name"]
     assert {d["metadata"]["namespace"] for d in documents if d["kind"] != "Namespace"} == {"sluice"}
     assert OPTIONS["spark.kubernetes.namespace"] == "sluice"
 

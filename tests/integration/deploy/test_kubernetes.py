@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
@@ -143,6 +144,8 @@ def test_spark_asks_for_what_the_role_allows_and_makes_executors_that_the_image_
     assert server.asked == allowed
 
     for pod in server.pods:
+        kubernetes_validate.validate(pod, kubernetes_validate.latest_version())
+        assert pod["metadata"]["labels"]["app.kubernetes.io/component"] == "executor"
         assert pod["metadata"]["ownerReferences"][0]["uid"] == "of the driver"
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"]
@@ -152,6 +155,11 @@ def test_spark_asks_for_what_the_role_allows_and_makes_executors_that_the_image_
         assert container["image"] == OPTIONS["spark.kubernetes.container.image"]
         assert container["args"] == ["executor"]
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        written = {mount["mountPath"] for mount in container["volumeMounts"]}
+        assert "/tmp" in written
         environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+        assert environment["SPARK_LOCAL_DIRS"] in written
+        assert container["resources"]["limits"]["ephemeral-storage"] == "16Gi"
         assert environment["PYTHONPATH"] == NAME
         assert environment.keys() >= NEEDED
