@@ -23,10 +23,10 @@ COMMANDS = {
             "Start a Kafka and a job, send real stock events, and check that each is delivered exactly once.",
         ),
         "warm": (
-            "commands.warm",
+            "commands.machine.warm",
             "Compile the kernels of a job on all cores, so that its first start is faster. Skips compiled kernels.",
         ),
-        "jars": ("commands.jars", "Fetch the pinned jars of the job and of the embedded Kafka, once."),
+        "jars": ("commands.machine.jars", "Fetch the pinned jars of the job and of the embedded Kafka, once."),
     },
     "Publish and subscribe": {
         "produce": (

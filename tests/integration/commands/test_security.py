@@ -8,6 +8,7 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -125,6 +126,31 @@ def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(use
     assert notes
     everything += [str(path.read_bytes()) for path in notes]
     assert not [text for text in everything if SECRET in text]
+
+
+def test_passwords_are_rotated_by_a_second_user_of_the_same_permissions(users: Users, secured: Secured) -> None:
+    """The job's password, as docs/how-to/maintain.md has it: no event is lost or delivered twice."""
+    old, new = ([replace(right, who=who) for right in RIGHTS if right.who == "job"] for who in ("old", "new"))
+    for user, permissions in (("old", old), ("new", new)):
+        secured.add_user(user, _password(user))
+        secured.allow(permissions)
+    users.as_("registrar", "subscribe", "--id", "rotated", "--subscriber", "alice", "--pattern", '{"turn": [1, 2, 3]}')
+    with job(users, *users.flags_of("old")) as first:
+        first.running()
+        users.as_("producer", "produce", stdin='{"turn": 1}\n')
+        first.until("delivered", lambda: first.total("delivery_count") == 1)
+    with job(users, *users.flags_of("new")) as second:
+        second.running()
+        users.as_("producer", "produce", stdin='{"turn": 2}\n')
+        second.until("delivered", lambda: second.total("delivery_count") == 1)
+        for right in old:
+            secured.withdraw(right)
+        users.as_("producer", "produce", stdin='{"turn": 3}\n')
+        second.until("delivered again", lambda: second.total("delivery_count") == 2)
+    delivered = [orjson.loads(line) for line in users.as_("alice", "consume", "alice").splitlines()]
+    assert [event["turn"] for event in delivered if "turn" in event] == [1, 2, 3]
+    with job(users, *users.flags_of("old")) as refused:
+        assert refused.ended() == 1
 
 
 def test_a_subscriber_reads_no_other_ones_deliveries(users: Users, secured: Secured) -> None:

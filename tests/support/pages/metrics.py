@@ -102,6 +102,7 @@ LABELS = {
     "reason": "[reason](records.md#dead-letters) of the dead letter",
     "request": "Kafka's name of the request, such as `Produce`",
     "result": "answer to a change of a subscription",
+    "revision": "commit of the image; empty in a checkout",
     "role": "kind of process: Spark's JVM, its Python workers, other children of the driver (`other`)",
     "stage": "stage of an event's way through the job; `total`: all stages together",
     "subscriber": "a subscriber that `metrics.subscribers` lists",

@@ -18,8 +18,8 @@ from run_stream import app
 
 TABLES = ("bench sweep", "bench choices", "bench search")
 # Theirs is JSON anyway, or an address; the job's own lines are `log.format`.
-WITHOUT_JSON = ("run", "broker", "schema", "translate", "warm", "subscriptions export", *TABLES)
-OFFLINE = ("demo", "broker", "schema", "translate", "validate", "match", "explain", "test", "bench")
+WITHOUT_JSON = ("run", "broker", "schema", "translate", "jars", "warm", "subscriptions export", *TABLES)
+OFFLINE = ("demo", "broker", "jars", "schema", "translate", "validate", "match", "explain", "test", "bench")
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from commands.warm import app
+from commands.machine.warm import app
 from matchers import ALGORITHMS
 from matchers.kernels.jit.code_cache import CacheDirectories
 from streaming.precompile import dry_run, kernels, marker
