@@ -189,7 +189,7 @@ def matchers(
         if scenario not in SCENARIOS:
             raise BenchError(f"unknown scenario {scenario!r}; {known(scenario, SCENARIOS)}")
         if scenario != "intervals":
-            _refuse_intervals(context, scenario)
+            _reject_intervals(context, scenario)
         if scenario == "event-bus":
             n = EventBus.subscriptions if subscriptions is None else subscriptions
             workload = EventBus(n, EventBus.events if events is None else events, seed)
@@ -606,8 +606,8 @@ def _assigned(assignments: list[str] | None, takes: str = "--set takes section.k
     return values
 
 
-def _refuse_intervals(context: typer.Context, scenario: str) -> None:
-    """Refuse flags that belong to another scenario."""
+def _reject_intervals(context: typer.Context, scenario: str) -> None:
+    """Reject flags that belong to another scenario."""
     takes = ", ".join(_flags(context, WORKLOAD).values())
     for name, flag in _flags(context, INTERVALS).items():
         source = context.get_parameter_source(name)

@@ -77,18 +77,18 @@ def match(
     events_file = events_file or STDIN
     if file == events_file == STDIN:
         raise typer.BadParameter("subscriptions and events cannot both come from standard input")
-    refused = _Complaints()
+    rejected = _Complaints()
     now = datetime.now(UTC)
-    counting = [d for d in latest(subscriptions(file), refused).values() if not d.idle(now)]
+    counting = [d for d in latest(subscriptions(file), rejected).values() if not d.idle(now)]
     index = SubscriberIndex.of(counting, algorithm)
     for batch in match_batches(index, events(events_file)):
         for deliveries in batch:
             if isinstance(deliveries, Rejection):
-                refused(deliveries)
+                rejected(deliveries)
             else:
                 emit(deliveries, as_json)
         sys.stdout.flush()
-    raise typer.Exit(1 if refused.count else 0)
+    raise typer.Exit(1 if rejected.count else 0)
 
 
 @app.command()
@@ -147,6 +147,6 @@ class _Complaints:
     def __init__(self) -> None:
         self.count = 0
 
-    def __call__(self, refusal: Rejection) -> None:
+    def __call__(self, rejection: Rejection) -> None:
         self.count += 1
-        note(str(refusal))
+        note(str(rejection))

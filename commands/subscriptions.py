@@ -28,7 +28,7 @@ from streaming.admin import subscription_table
 from streaming.admin.apply_plan import ApplyPlan
 from streaming.admin.subscription_table import IN_FORCE, state
 from streaming.client import NoSubscription
-from streaming.documents.subscriptions import Refused
+from streaming.documents.subscriptions import Rejected
 from streaming.errors import JobError
 from streaming.text_format import plain
 
@@ -106,7 +106,7 @@ def status(ids: Ids = None, *, as_json: Json = False, settings: Settings) -> Non
             emit(status, as_json)
         else:
             print(f"{plain(status.id)}: {plain(str(status))}")
-    raise typer.Exit(1 if any(status.refused or not status.known for status in statuses.values()) else 0)
+    raise typer.Exit(1 if any(status.rejected or not status.known for status in statuses.values()) else 0)
 
 
 @app.command()
@@ -158,35 +158,35 @@ def apply(
     """
     if prefix and not prune:
         raise typer.BadParameter("--prefix limits --prune; pass both, or neither")
-    plan, refused = ApplyPlan(prefix if prune else None, tenants.own(settings)), 0
+    plan, rejected = ApplyPlan(prefix if prune else None, tenants.own(settings)), 0
     with client_of(settings) as client, _kept(file or STDIN) as kept:
         with progress_of("lines checked") as progress:
             for number, line in lines(kept):
                 try:
                     plan.take(number, line)
-                except Refused as error:
-                    refused += 1
+                except Rejected as error:
+                    rejected += 1
                     eprint(str(Rejection(Location(name_of(file or STDIN), "line", number), error.id, str(error))))
-                progress(plan.taken + refused)
-        if refused and (prune or not keep_going):
+                progress(plan.taken + rejected)
+        if rejected and (prune or not keep_going):
             remedy = "--prune needs a file without such lines" if prune else "--keep-going writes the others"
             raise JobError(
-                f"{refused:,} of {plan.taken + refused:,} lines are rejected, so nothing was written; {remedy}"
+                f"{rejected:,} of {plan.taken + rejected:,} lines are rejected, so nothing was written; {remedy}"
             )
         client.compare(plan)
-        summary = {**plan.as_data(), "rejected": refused, "dry_run": dry_run}
-        refused_by_job: list[str] = []
+        summary = {**plan.as_data(), "rejected": rejected, "dry_run": dry_run}
+        rejected_by_job: list[str] = []
         if dry_run:
             for id, change in plan.changes():
                 print(orjson.dumps({"id": id, "change": change}).decode() if as_json else f"{change} {plain(id)}")
         else:
             written = client.write(plan.records(lines(kept)), answers=wait)
-            refused_by_job = report(written, "changes", settings, Answering(wait, timeout, as_json and wait))
+            rejected_by_job = report(written, "changes", settings, Answering(wait, timeout, as_json and wait))
     if as_json:
         print(orjson.dumps(summary).decode())
     else:
         note(", ".join(f"{count:,} {what}" for what, count in summary.items() if what != "dry_run"))
-    raise typer.Exit(1 if refused or refused_by_job else 0)
+    raise typer.Exit(1 if rejected or rejected_by_job else 0)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from config import Settings
 from streaming import tenants
 from streaming.admin.start_position import GOES_ON
 from streaming.client import Unanswered, WrittenChanges
-from streaming.documents.subscriptions import Refused, parsed, read_change
+from streaming.documents.subscriptions import Rejected, parsed, read_change
 from streaming.errors import JobError
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
@@ -186,7 +186,7 @@ def _checked(where: str, line: bytes, tenant: Tenant) -> tuple[bytes, bytes]:
     """Key and value of a valid subscription. Raises JobError for one that the job would reject."""
     try:
         return read_change(None, line, tenant).subscription.id.encode(), line
-    except Refused as error:
+    except Rejected as error:
         raise JobError(f"{where}: {error}") from None
 
 
@@ -220,9 +220,9 @@ def _end(
     if catch_up is None:
         raise typer.Exit(1 if report(changes, what, settings, answers) else 0)
     try:
-        refused = report(changes, what, settings, answers._replace(wait=True))
+        rejected = report(changes, what, settings, answers._replace(wait=True))
     except Unanswered as unanswered:
         raise Unanswered(f"{unanswered}. {GOES_ON}") from None
-    if not catch_up(refused):
+    if not catch_up(rejected):
         raise typer.Exit(STOPPED)
-    raise typer.Exit(1 if refused else 0)
+    raise typer.Exit(1 if rejected else 0)

@@ -117,10 +117,10 @@ def _read(file: Path) -> tuple[dict[str, Document], list[Case]]:
     problems += [f"the key {key!r} is missing" for key in _KEYS if key not in whole]
     if problems:
         raise InputError("\n".join(f"{name}: {problem}" for problem in problems))
-    refused: list[Rejection] = []
-    documents = latest(_subscriptions(whole["subscriptions"], file), refused.append)
-    if refused:
-        raise InputError("\n".join(map(str, refused)))
+    rejected: list[Rejection] = []
+    documents = latest(_subscriptions(whole["subscriptions"], file), rejected.append)
+    if rejected:
+        raise InputError("\n".join(map(str, rejected)))
     if not isinstance(whole["cases"], list) or not whole["cases"]:
         raise InputError(f"{name}: cases must be a list of at least one case, not {_kind(whole['cases'])}")
     cases, problems = [], []

@@ -16,7 +16,7 @@ from offline.files import batches, content, lines, name_of
 from streaming.codecs import Undecodable, decode_event
 from streaming.codecs.depth import checked
 from streaming.documents.instants import at
-from streaming.documents.subscriptions import Change, Refused, Subscription, parsed, read_document
+from streaming.documents.subscriptions import Change, Rejected, Subscription, parsed, read_document
 from streaming.text_format import plain
 
 Event = dict[str, Any]
@@ -87,17 +87,17 @@ def read(place: Location, key: str | None, document: Any) -> Document | Rejectio
     """Read a subscription from Python's form of JSON. `key` is its id if the document has none."""
     try:
         return Document(place, read_document(key, document), document["pattern"])
-    except Refused as error:
+    except Rejected as error:
         id = document.get("id") if isinstance(document, dict) else None
         return Rejection(place, error.id or (id if isinstance(id, str) else None), str(error))
 
 
-def latest(results: Iterable[Document | Rejection], refused: Callable[[Rejection], None]) -> dict[str, Document]:
+def latest(results: Iterable[Document | Rejection], rejected: Callable[[Rejection], None]) -> dict[str, Document]:
     """Return the last valid document of each id: the state of a job that has read them all."""
     documents = {}
     for document in results:
         if isinstance(document, Rejection):
-            refused(document)
+            rejected(document)
         else:
             documents[document.subscription.id] = document
     return documents

@@ -30,31 +30,31 @@ class Remark:
 @dataclass(frozen=True)
 class ValidationSummary:
     accepted: int
-    refused: int
+    rejected: int
     notes: tuple[Remark, ...]
 
     def __str__(self) -> str:
-        counts = f"{self.accepted:,} of {self.accepted + self.refused:,} accepted"
+        counts = f"{self.accepted:,} of {self.accepted + self.rejected:,} accepted"
         return "\n".join((*map(str, self.notes), counts))
 
     def as_data(self) -> dict[str, Any]:
-        return {"accepted": self.accepted, "refused": self.refused, "notes": [note.as_data() for note in self.notes]}
+        return {"accepted": self.accepted, "rejected": self.rejected, "notes": [note.as_data() for note in self.notes]}
 
 
 def validate_files(files: Iterable[Path], now: datetime) -> Iterator[Rejection | ValidationSummary]:
     """Yield rejections and warnings while reading, and a summary at the end. Raises InputError."""
-    accepted = refused = 0
+    accepted = rejected = 0
     notes: list[Remark] = []
     first: dict[str, Location] = {}
     for file in files:
         for document in subscriptions(file):
             if isinstance(document, Rejection):
-                refused += 1
+                rejected += 1
                 yield document
             else:
                 accepted += 1
                 notes += _notes(document, first, now)
-    yield ValidationSummary(accepted, refused, tuple(notes))
+    yield ValidationSummary(accepted, rejected, tuple(notes))
 
 
 def _notes(document: Document, first: dict[str, Location], now: datetime) -> Iterator[Remark]:

@@ -28,8 +28,8 @@ class Changes:
     """The subscriptions topic. Partition p is start[p] .. start[p + 1], in the order of its offsets, from 0."""
 
     start: Int64  # [P + 1]
-    id: Int32  # [C] its number; -1 of a record that is no change, which must be refused
-    subscriber: Int32  # [C] its number; -1 of a withdrawal, and of what is no change
+    id: Int32  # [C] its number; -1 of a record that is no change, which must be rejected
+    subscriber: Int32  # [C] its number; -1 of a deletion, and of what is no change
     symbol: Int32  # [C]
     low: Int32  # [C, 2] of price and volume
     high: Int32  # [C, 2] past the last
@@ -49,9 +49,9 @@ class Statuses:
     """The job's statuses of changes."""
 
     change: Int64  # [T] its index in Changes; -1 of what is none
-    accepted: NDArray[np.bool_]  # [T] as what it is, a subscription or a withdrawal
-    version: Int64  # [T] -1 of a refusal
-    in_force_from: Int64  # [T, Q] by partition of the events topic; NEVER of a refusal
+    accepted: NDArray[np.bool_]  # [T] as what it is, a subscription or a deletion
+    version: Int64  # [T] -1 of a rejection
+    in_force_from: Int64  # [T, Q] by partition of the events topic; NEVER of a rejection
     timestamp: Int64  # [T] ms
 
 
@@ -140,7 +140,7 @@ def answers(changes: Changes, statuses: Statuses, events: Events) -> Answers:
     """Group the statuses of one version into a batch and check them.
 
     They must agree on where the batch begins, no later batch begins before it, and the version must be the number of
-    records up to its own, which must be the first of each partition. A refusal has no version: records that are no
+    records up to its own, which must be the first of each partition. A rejection has no version: records that are no
     changes may belong to a batch if they follow its last change directly.
     """
     n, partitions = len(changes.id), len(changes.start) - 1
@@ -151,11 +151,11 @@ def answers(changes: Changes, statuses: Statuses, events: Events) -> Answers:
     status[statuses.change[real]] = np.flatnonzero(real)
     wrong |= ~statuses.accepted[status] if len(statuses.accepted) else True
     versions, batch = np.unique(statuses.version, return_inverse=True)
-    refused = versions < 0
+    rejected = versions < 0
     first = np.full((len(versions), len(events.start) - 1), NEVER)
     np.minimum.at(first, batch, statuses.in_force_from)
     consistent = first[batch] == statuses.in_force_from
-    first[refused] = 0
+    first[rejected] = 0
     consistent &= (first == np.maximum.accumulate(first))[batch] | (statuses.version < 0)[:, None]
     lowest = np.zeros((len(versions), partitions), np.int64)  # the offset after the last change of each batch
     between = np.zeros((len(versions), partitions), np.int64)  # how many that are no changes come behind that
@@ -171,8 +171,8 @@ def answers(changes: Changes, statuses: Statuses, events: Events) -> Answers:
     if len(batch):
         there = changes.id >= 0
         wrong[there] |= ~consistent.all(axis=1)[status[there]]
-        wrong[there] |= (((versions < low) | (highest < versions)) & ~refused)[batch[status[there]]]
-    return Answers(status, int(wrong.sum() + (~real).sum()), highest[~refused])
+        wrong[there] |= (((versions < low) | (highest < versions)) & ~rejected)[batch[status[there]]]
+    return Answers(status, int(wrong.sum() + (~real).sum()), highest[~rejected])
 
 
 def expected(changes: Changes, statuses: Statuses, answered: Answers, events: Events) -> Expected:

@@ -20,10 +20,10 @@ Int64 = NDArray[np.int64]
 
 DOMAIN = 1_000_000  # of the numbers
 LETTERS = 100  # of a note
-AGAIN = 0.1  # of changes are of what was added or withdrawn last
+AGAIN = 0.1  # of changes are of what was added or unsubscribed last
 BLOCK = 4_096  # draws at once
 
-ADD, REPLACE, WITHDRAW = range(3)
+ADD, REPLACE, UNSUBSCRIBE = range(3)
 
 
 class LoadError(ValueError):
@@ -76,9 +76,9 @@ class Load:
         return (_written(number, next(documents)) for number in range(self.subscriptions))
 
     def changes(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """An endless sequence of additions, replacements and withdrawals in equal parts, with random ids.
+        """An endless sequence of additions, replacements and deletions in equal parts, with random ids.
 
-        `ids` holds the ids in force before `alive`, and after it others, some of them withdrawn.
+        `ids` holds the ids in force before `alive`, and after it others, some of them unsubscribed.
         """
         rng = np.random.default_rng([self.seed, 1])
         documents = self._documents(rng)
@@ -94,7 +94,7 @@ class Load:
                     yield _written(int(ids[alive - 1]), next(documents))
                     continue
                 chosen = alive - 1 if last else int(share * alive)
-                if kind == WITHDRAW:
+                if kind == UNSUBSCRIBE:
                     alive -= 1
                     ids[alive], ids[chosen] = ids[chosen], ids[alive]
                     yield b"s%d" % ids[alive], None

@@ -102,6 +102,6 @@ def create_topics(
     so that each can be checked. Raises JobError."""
     more = {settings.subscriptions.status_topic: {"min.compaction.lag.ms": str(kept_ms)}, **config}
     topics = layout.topics(settings, partitions, replicas)
-    refused = cluster.topics().create(replace(t, config={**t.config, **more.get(t.name, {})}) for t in topics)
-    if refused:
-        raise JobError(f"the broker does not create these topics: {refused}")
+    rejected = cluster.topics().create(replace(t, config={**t.config, **more.get(t.name, {})}) for t in topics)
+    if rejected:
+        raise JobError(f"the broker does not create these topics: {rejected}")

@@ -13,7 +13,7 @@ from rig.records import DeliveryRecord, StatusRecord, change_of, delivery_of, ev
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 
-STATUSES = ("accepted", "withdrawn", "refused")
+STATUSES = ("accepted", "unsubscribed", "rejected")
 
 
 def read_changes(cluster: Cluster, topic: str) -> Changes:

@@ -32,8 +32,8 @@ class StatusRecord(NamedTuple):
     partition: int  # of the change
     offset: int
     status: str
-    version: int  # -1 of a refusal
-    in_force_from: Mapping[str, int]  # by partition of the events topic; empty of a refusal
+    version: int  # -1 of a rejection
+    in_force_from: Mapping[str, int]  # by partition of the events topic; empty of a rejection
 
     def begins(self, partitions: int) -> list[int]:
         """Offsets from which the change counts. A partition that the job did not know of began after it."""
@@ -52,7 +52,7 @@ def event_of(key: bytes | None, value: bytes | None) -> list[int]:
 
 
 def change_of(key: bytes | None, value: bytes | None) -> list[int]:
-    """Id, subscriber, symbol, and the low and high ends of price and volume. The subscriber of a withdrawal is -1; the
+    """Id, subscriber, symbol, and the low and high ends of price and volume. The subscriber of a deletion is -1; the
     id of what is no change is NOTHING."""
     try:
         id = int((key or b"")[1:])
@@ -69,13 +69,13 @@ def change_of(key: bytes | None, value: bytes | None) -> list[int]:
 def status_of(value: bytes) -> StatusRecord:
     document = orjson.loads(value)
     change, status = document["change"], document["status"]
-    refused = status == "refused"
+    rejected = status == "rejected"
     return StatusRecord(
         partition=change["partition"],
         offset=change["offset"],
         status=status,
-        version=-1 if refused else document["version"],
-        in_force_from={} if refused else document["in_force_from"],
+        version=-1 if rejected else document["version"],
+        in_force_from={} if rejected else document["in_force_from"],
     )
 
 

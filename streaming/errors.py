@@ -21,7 +21,7 @@ JobError
 +-- RegistryUnreachable *
 +-- Aborted *              publishing/contract.py: a transaction
 +-- Unanswered *           admin/change_acks.py
-+-- ChangeRefused          admin/change_acks.py
++-- ChangeRejected          admin/change_acks.py
 +-- NoSubscription         admin/pause.py
 +-- NotJoined              admin/start_position.py
 +-- GroupChanged *         client/deliveries.py

@@ -22,7 +22,7 @@ TOTAL = "total"  # from the event's Kafka timestamp to the commit of its deliver
 
 # A producer may claim any time. Only one between these says when an event was written, and so how late it is.
 OLDEST_MS = 366 * 86_400_000  # before now
-NEWEST_MS = 3_600_000  # after now: brokers refuse later timestamps by default
+NEWEST_MS = 3_600_000  # after now: brokers reject later timestamps by default
 
 
 @dataclass

@@ -34,7 +34,7 @@ class RowKind(IntEnum):
     """The kinds of output rows; column `kind`. The class of each tells which columns it has (`_READERS`)."""
 
     CHANGE = 0
-    REFUSAL = 1
+    REJECTION = 1
     SEGMENT = 2
     PROGRESS = 3
     MISREAD = 4
@@ -116,13 +116,13 @@ class AcceptedChange(NamedTuple):
 
     record: ConsumerRecord
     id: str
-    subscriber: str | None  # None: the subscription is withdrawn
+    subscriber: str | None  # None: unsubscribed
     paused: bool = False
     segment: int | None = None  # which of the batch's segments has the subscription (`batch_order.in_order`)
 
 
-class Refusal(NamedTuple):
-    """A change that was refused."""
+class Rejection(NamedTuple):
+    """A change that was rejected."""
 
     record: ConsumerRecord
     id: str | None  # None: it is not known
@@ -267,7 +267,7 @@ class SlotReport(NamedTuple):
 Row = (
     DeadLetter
     | AcceptedChange
-    | Refusal
+    | Rejection
     | CompiledSegment
     | ReadProgress
     | LookedAt
@@ -359,9 +359,9 @@ def _changes(rows: pa.RecordBatch) -> Iterator[Row]:
         yield AcceptedChange(record, id, next(iter(to), None), reason == PAUSED)
 
 
-def _refusals(rows: pa.RecordBatch) -> Iterator[Row]:
+def _rejections(rows: pa.RecordBatch) -> Iterator[Row]:
     ids = (next(iter(known), None) for known in _texts(rows["subscriptions"]))
-    return map(Refusal, consumer_records(rows), ids, rows["reason"].to_pylist())
+    return map(Rejection, consumer_records(rows), ids, rows["reason"].to_pylist())
 
 
 def _segments(rows: pa.RecordBatch) -> Iterator[Row]:
@@ -401,7 +401,7 @@ def _slots(rows: pa.RecordBatch) -> Iterator[Row]:
 
 _READERS = {
     RowKind.CHANGE: _changes,
-    RowKind.REFUSAL: _refusals,
+    RowKind.REJECTION: _rejections,
     RowKind.SEGMENT: _segments,
     RowKind.PROGRESS: _progress,
     RowKind.MISREAD: _misread_times,

@@ -83,7 +83,7 @@ class Tenant:
         return bool(self.prefix) and subscriber.startswith(self.prefix)
 
     def objection(self, id: str, subscriber: str | None = None) -> str:
-        """The reason to refuse a change, or "". It has a subscriber unless it withdraws."""
+        """The reason to reject a change, or "". It has a subscriber unless it unsubscribes."""
         if not self.may_use(id):
             owner, _, _ = id.partition(SEPARATOR)
             return f"ids that begin with {owner + SEPARATOR!r} are those of the tenant {owner}; take another"

@@ -1,4 +1,4 @@
-"""Refuse memory beyond what the machine has free, so that a benchmark gets a MemoryError and is not killed."""
+"""Reject memory beyond what the machine has free, so that a benchmark gets a MemoryError and is not killed."""
 
 from __future__ import annotations
 

@@ -34,15 +34,15 @@ def client_of(settings: Settings) -> Client:
 def report(changes: WrittenChanges, what: str, settings: Settings, answering: Answering) -> list[str]:
     """Print how many changes were written and, if asked to wait, the job's answers. Returns the rejected ids."""
     report_written(changes.count, what, settings.subscriptions.topic, answering.as_json and not answering.wait)
-    refused = []
+    rejected = []
     for answer in changes.acks(answering.timeout_s) if answering.wait else ():
-        if answer.refused:
-            refused.append(answer.id)
+        if answer.rejected:
+            rejected.append(answer.id)
         if answering.as_json:
             emit(answer, answering.as_json)
         else:
             eprint(f"{plain(answer.id)}: {answer}")
-    return refused
+    return rejected
 
 
 def deliver_all_past(
@@ -51,12 +51,12 @@ def deliver_all_past(
     start: Start | None,
     rate: float | None,
     answering: Answering,
-    refused: Collection[str] = (),
+    rejected: Collection[str] = (),
 ) -> bool:
     """Deliver the past events of subscriptions that were not rejected, one after the other. Returns False if a signal
     stopped it."""
     stop = stop_on_signals()
-    wanted = dict.fromkeys(id for id in ids if id not in refused)
+    wanted = dict.fromkeys(id for id in ids if id not in rejected)
     return all(deliver_past(client, id, start, rate, answering, stop) for id in wanted)
 
 

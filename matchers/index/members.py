@@ -53,7 +53,7 @@ def compiled_by_member(documents: Sequence[bytes]) -> MemberTable:
         ranges[which] = template.n_ranges
     good = np.bincount(owner, minlength=len(documents)) > 0
     good[owner[~known]] = False
-    good &= np.bincount(owner, ranges, len(documents)) <= MAX_RANGES  # `lower` refuses more
+    good &= np.bincount(owner, ranges, len(documents)) <= MAX_RANGES  # `lower` rejects more
 
     segments, owners = [], [_NONE]
     for template, which in templates:

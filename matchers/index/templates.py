@@ -42,7 +42,7 @@ class Template:
         """The template of a pattern whose values name their slots; None if it holds more than the simple operators."""
         slots = []
         if sum(len(part.operators) for part in pattern.parts if isinstance(part, Predicate)) > MAX_RANGES:
-            return None  # `lower` refuses it
+            return None  # `lower` rejects it
         for part in pattern.parts:
             if not isinstance(part, Predicate):
                 return None

@@ -46,7 +46,7 @@ MAX_TIME = 100  # characters of a bound
 PER_SECOND = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}  # of times as numbers
 RESERVED = ("$and", "$nor", "$not", "$or")  # two are operators, two are what others would try; no field is called so
 
-_Refused = Callable[[str], PatternError]  # of a reason
+_Rejected = Callable[[str], PatternError]  # of a reason
 
 
 class OperatorError(ValueError):

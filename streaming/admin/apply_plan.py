@@ -1,7 +1,7 @@
 """Plan the changes that bring the subscriptions topic to the content of a file.
 
 A plan takes all lines, then compares them with the topic, then gives the records of those that are new or changed, and
-withdrawals of what the file lacks, if it is asked to prune. Of an id that several lines have, the last counts. A
+deletions of what the file lacks, if it is asked to prune. Of an id that several lines have, the last counts. A
 document is unchanged if it is the same JSON: the order of its keys and the space between them do not matter. About 900
 bytes of memory for each id.
 """
@@ -17,7 +17,7 @@ from confluent_kafka import Message
 
 from streaming.documents.change_order import Decisions, LastWords
 from streaming.documents.messages import place_of
-from streaming.documents.subscriptions import Refused, id_of, read_change
+from streaming.documents.subscriptions import Rejected, id_of, read_change
 from streaming.kafka.clients import Writable
 from streaming.tenants import ANYBODY, OWN, Tenant
 
@@ -32,17 +32,17 @@ class ApplyPlan:
         self._prune = None if prune is None else prune.encode()
         self._lines: dict[bytes, tuple[int, bytes]] = {}  # id -> number of its line, what it says
         self._changed: dict[bytes, int] = {}  # id -> the partition of the document that it changes
-        self._withdrawn: dict[bytes, int] = {}
+        self._unsubscribed: dict[bytes, int] = {}
 
     def take(self, number: int, line: bytes) -> None:
-        """Take a line of the file. Raises Refused if the job would refuse it."""
+        """Take a line of the file. Raises Rejected if the job would reject it."""
         id = read_change(None, line, self._tenant).subscription.id.encode()
         self._lines[id] = number, said(id, line)
         self.taken += 1
 
     def compare(self, records: Iterable[Message | None], decisions: Decisions) -> None:
         """Compare with the topic, from its first record to its present end."""
-        last: LastWords[bytes] = LastWords(decisions)  # what each says; empty: it is withdrawn
+        last: LastWords[bytes] = LastWords(decisions)  # what each says; empty: it is unsubscribed
         for record in records:
             if record is None:
                 continue
@@ -55,13 +55,13 @@ class ApplyPlan:
                     meaning = said(id, value)
                     if id not in self._lines or meaning != self._lines[id][1]:
                         read_change(record.key(), value, self._tenant)
-                except Refused:
+                except Rejected:
                     continue
             last.take(id, *place_of(record), record.timestamp()[1], meaning)
         for id, partition, _, meaning in last:
             if id not in self._lines:
                 if meaning:
-                    self._withdrawn[id] = partition
+                    self._unsubscribed[id] = partition
             elif meaning == self._lines[id][1]:
                 del self._lines[id]
                 self.unchanged += 1
@@ -75,14 +75,14 @@ class ApplyPlan:
         for number, line in lines:
             if (id := wanted.get(number)) is not None:
                 yield id, line, self._changed.get(id, -1)
-        for id, partition in self._withdrawn.items():
+        for id, partition in self._unsubscribed.items():
             yield id, None, partition
 
     def changes(self) -> Iterator[tuple[str, str]]:
-        """(id, what becomes of it), in the order of the lines; then what is withdrawn."""
+        """(id, what becomes of it), in the order of the lines; then what is unsubscribed."""
         for id in self._lines:
             yield id.decode(), "changed" if id in self._changed else "new"
-        for id in self._withdrawn:
+        for id in self._unsubscribed:
             yield id.decode(), "unsubscribed"
 
     def as_data(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class ApplyPlan:
             "changed": len(self._changed),
             "unchanged": self.unchanged,
             "repeated": repeated,
-            "unsubscribed": len(self._withdrawn),
+            "unsubscribed": len(self._unsubscribed),
         }
 
     def _prunes(self, id: bytes) -> bool:
@@ -101,11 +101,11 @@ class ApplyPlan:
 
 
 def said(id: bytes, value: bytes) -> bytes:
-    """Equal for documents of equal meaning. Raises Refused."""
+    """Equal for documents of equal meaning. Raises Rejected."""
     try:
         document = orjson.loads(value)
     except orjson.JSONDecodeError as error:
-        raise Refused(id.decode(), f"not JSON: {error}") from None
+        raise Rejected(id.decode(), f"not JSON: {error}") from None
     if isinstance(document, dict):
         document = {"id": id.decode(), **document}
     return blake2b(orjson.dumps(document, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()

@@ -142,7 +142,7 @@ def run(
 ) -> Backtest:
     """Match the events from one time to before another, or to the present end of the topic.
 
-    `progress` is called with the number of offsets done. Raises Refused for a pattern that the job would refuse, and
+    `progress` is called with the number of offsets done. Raises Rejected for a pattern that the job would reject, and
     JobError.
     """
     document = orjson.dumps({"id": NAME, "subscriber": NAME, "pattern": pattern})

@@ -29,7 +29,6 @@ from streaming.text_format import plain
 NAMED = 5  # ids that an error lists
 
 Starts = Mapping[tuple[str, int], int]  # (topic, partition) -> offset of the first record to read
-_WORDS = {"accepted": "in force", "paused": "paused", "withdrawn": "unsubscribed"}
 
 
 class Unanswered(JobError):
@@ -38,7 +37,7 @@ class Unanswered(JobError):
     retry = True
 
 
-class ChangeRefused(JobError):
+class ChangeRejected(JobError):
     """The job rejected changes, or a document is invalid and was not written. `reasons` has the reason for each id."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
@@ -68,14 +67,14 @@ class ChangeAck:
         return by
 
     @property
-    def refused(self) -> bool:
+    def rejected(self) -> bool:
         """Whether the job rejected the change."""
-        return not self.superseded and self.status["status"] == "refused"
+        return not self.superseded and self.status["status"] == "rejected"
 
     @property
     def reason(self) -> str:
         """The reason of the rejection, or ""."""
-        return str(self.status["reason"]) if self.refused else ""
+        return str(self.status["reason"]) if self.rejected else ""
 
     @property
     def version(self) -> int:
@@ -88,10 +87,11 @@ class ChangeAck:
             by = self._by
             elsewhere = f", partition {by['partition']}" if by["partition"] != self.partition else ""
             return f"superseded by a later change, offset {by['offset']}{elsewhere}"
-        if self.refused:
+        if self.rejected:
             return f"rejected: {self.reason}"
         events = ", ".join(_places(self.status["in_force_from"]))
-        return f"{_WORDS[self.status['status']]} from version {self.status['version']}, events {events}"
+        state = "in force" if self.status["status"] == "accepted" else self.status["status"]
+        return f"{state} from version {self.status['version']}, events {events}"
 
     def as_data(self) -> Mapping[str, Any]:
         if not self.superseded:

@@ -3,7 +3,7 @@
 What is sent and a marker for each letter, in the dead letters topic, are one transaction. The transactional id belongs
 to the query, so opening a redrive ends an older one; only then the markers are read, and what has one is left alone.
 
-An event that could not be read or matched goes to its topic again, a refused subscription to that of
+An event that could not be read or matched goes to its topic again, a rejected subscription to that of
 subscriptions. A delivery that one subscriber did not get goes to that subscriber's topic alone: all others have theirs.
 """
 
@@ -29,7 +29,7 @@ from streaming.admin.dead_letters import (
 )
 from streaming.documents import records
 from streaming.documents.messages import place_of
-from streaming.documents.records import ATTEMPTS, REFUSED_SUBSCRIPTION, Origin, Record
+from streaming.documents.records import ATTEMPTS, REJECTED_SUBSCRIPTION, Origin, Record
 from streaming.documents.subscriptions import id_of
 from streaming.errors import Fenced, Unsettled
 from streaming.kafka import clients, times
@@ -188,7 +188,7 @@ class Redrive:
         yield from self._commit(sent)
 
     def _commit(self, sent: Sequence[tuple[DeadLetterPosition, Record]]) -> Iterator[RedriveOutcome]:
-        """Commit the records in one transaction, without those that Kafka refuses."""
+        """Commit the records in one transaction, without those that Kafka rejects."""
         if not sent:
             return
         topic = self.settings.dead_letters.topic
@@ -217,7 +217,7 @@ class Redrive:
             return RedriveOutcome(place, LEFT_OUT, detail)
         if letter.reason in records.OF_EVENTS:
             return self._event(letter, letter.origin)
-        if letter.reason != REFUSED_SUBSCRIPTION:
+        if letter.reason != REJECTED_SUBSCRIPTION:
             return self._delivery(letter, letter.origin)
         topic = self._topic_of_change(letter.origin)
         if topic not in self.partitions:
@@ -262,27 +262,28 @@ class Redrive:
         return record._replace(partition=partition)
 
     def _superseded(self, letters: Sequence[StoredDeadLetter]) -> set[DeadLetterPosition]:
-        """The places of refused subscriptions whose key has a later record.
+        """The places of rejected subscriptions whose key has a later record.
 
         The order of two records counts only within a partition; between partitions their times decide.
         """
-        refused: dict[tuple[str, bytes], list[tuple[DeadLetterPosition, Origin]]] = {}  # by topic and id
+        rejected: dict[tuple[str, bytes], list[tuple[DeadLetterPosition, Origin]]] = {}  # by topic and id
         for letter in letters:
-            if letter.reason != REFUSED_SUBSCRIPTION or letter.origin is None or letter.value_left_out:
+            if letter.reason != REJECTED_SUBSCRIPTION or letter.origin is None or letter.value_left_out:
                 continue
             if id := id_of(letter.key, letter.value):
-                refused.setdefault((self._topic_of_change(letter.origin), id), []).append((letter.place, letter.origin))
-        topics = sorted({topic for topic, _ in refused if topic in self.partitions})
+                topic_and_id = self._topic_of_change(letter.origin), id
+                rejected.setdefault(topic_and_id, []).append((letter.place, letter.origin))
+        topics = sorted({topic for topic, _ in rejected if topic in self.partitions})
         if not topics:
             return set()
-        oldest_ms = min(origin.timestamp_ms for letters in refused.values() for _, origin in letters)
+        oldest_ms = min(origin.timestamp_ms for letters in rejected.values() for _, origin in letters)
         with closing(Consumer(self.cluster.client(group_id="unused"))) as consumer:
             every = [(topic, partition) for topic in topics for partition in range(self.partitions[topic])]
             starts = times.first_since(consumer, every, max(0, oldest_ms))
         superseded = set()
         for message in clients.read(self.cluster, topics, follow=False, starts=starts, settled=True):
             if message is not None and (id := id_of(message.key(), message.value())) is not None:
-                letters_of_id = refused.get((message.topic() or "", id), ())
+                letters_of_id = rejected.get((message.topic() or "", id), ())
                 superseded |= {place for place, origin in letters_of_id if _is_later(message, origin)}
         return superseded
 

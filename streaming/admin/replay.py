@@ -33,7 +33,7 @@ from streaming.admin.replay_batch import ReplayMatching
 from streaming.admin.start_position import NotJoined, answered, live_from, offsets_of, start_of, until_live
 from streaming.admin.subscription_topic import StoredSubscription, decided, last_written
 from streaming.documents.starts import Start
-from streaming.documents.subscriptions import Change, Refused, id_of, read_change
+from streaming.documents.subscriptions import Change, Rejected, id_of, read_change
 from streaming.errors import Fenced, JobError, Unsettled
 from streaming.kafka import clients, times
 from streaming.kafka.clients import Cluster
@@ -118,7 +118,7 @@ def joined(settings: Settings, id: str, start: Start | None, timeout_s: float) -
     """The replay of what lies between the start of a subscription and its live deliveries.
 
     The start is that of its record, that of its document or the one given, the first of them that there is. Waits until
-    the job has answered the record; creates the subscriber's topic, as the job does. Raises NotJoined, ChangeRefused,
+    the job has answered the record; creates the subscriber's topic, as the job does. Raises NotJoined, ChangeRejected,
     NoSubscription, Unanswered and other JobErrors.
     """
     cluster = Cluster.of(settings)
@@ -225,8 +225,8 @@ def _why_none(records: Sequence[Message], id: str, tenant: Tenant) -> str:
     for message in reversed(records):
         try:
             read_change(message.key(), message.value(), tenant)
-        except Refused as refused:
-            return f"the job rejects the subscription {id!r}: {refused}"
+        except Rejected as rejected:
+            return f"the job rejects the subscription {id!r}: {rejected}"
     return f"there is no subscription {id!r} in the topic {tenant.topic}"
 
 

@@ -51,7 +51,7 @@ class ReplayBatch(NamedTuple):
 
 
 def matching_of(settings: Settings, id: str, document: bytes) -> EventMatching:
-    """The matching of one subscription, which the job would not refuse."""
+    """The matching of one subscription, which the job would not reject."""
     partition, offset = np.zeros(1, np.int32), np.zeros(1, np.int64)  # they do not matter
     tenant = {OWN: tenants.own(settings)}
     record = ChangeRecords([id.encode()], pa.array([document], pa.binary()), partition, offset, tenant)

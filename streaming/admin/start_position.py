@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from streaming.admin import change_acks
-from streaming.admin.change_acks import ChangeRefused, PendingChanges, Unanswered
+from streaming.admin.change_acks import ChangeRejected, PendingChanges, Unanswered
 from streaming.admin.subscription_topic import StoredSubscription
 from streaming.documents.messages import partition_of
 from streaming.documents.records import START
@@ -155,7 +155,7 @@ def answered(
 ) -> dict[str, list[Status]]:
     """The statuses of each of these last words, oldest first, up to the one that answers it; waits until it is there.
 
-    Empty for a word that was answered, and whose status the topic no longer has. Raises ChangeRefused, Unanswered, and
+    Empty for a word that was answered, and whose status the topic no longer has. Raises ChangeRejected, Unanswered, and
     NotJoined if a later change took its place.
     """
     starts = change_acks.starts(cluster.topics(), settings.subscriptions.status_topic)
@@ -167,8 +167,8 @@ def answered(
     if pending:
         try:
             for ack in change_acks.answers(cluster, starts, pending, timeout_s):
-                if ack.refused:
-                    raise ChangeRefused({ack.id: ack.reason})
+                if ack.rejected:
+                    raise ChangeRejected({ack.id: ack.reason})
                 if ack.superseded:
                     raise NotJoined(f"{ack.id}: {ack}; repeat the command to continue with that change")
         except Unanswered as unanswered:
@@ -204,7 +204,7 @@ def _version(status: tuple[int, Status]) -> int:
 
 def _up_to(word: StoredSubscription, statuses: Iterable[Status]) -> list[Status]:
     """The statuses up to that of a word, of changes that counted; empty if that is not among them."""
-    counting = [s for s in statuses if s["status"] != "refused" and "superseded_by" not in s]
+    counting = [s for s in statuses if s["status"] != "rejected" and "superseded_by" not in s]
     while counting and not _is_of(counting[-1], word):
         counting.pop()
     return counting

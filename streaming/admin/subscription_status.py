@@ -28,9 +28,9 @@ class SubscriptionStatus:
         return self.status is not None or self.waiting is not None
 
     @property
-    def refused(self) -> bool:
+    def rejected(self) -> bool:
         """Whether the job rejected the last change."""
-        return self.status is not None and self.status["status"] == "refused"
+        return self.status is not None and self.status["status"] == "rejected"
 
     def as_data(self) -> dict[str, Any]:
         waiting = self.waiting and {"partition": self.waiting[0], "offset": self.waiting[1]}

@@ -11,7 +11,7 @@ from confluent_kafka import Message
 from streaming.documents.change_order import Decisions, LastWords
 from streaming.documents.messages import headers_of, place_of
 from streaming.documents.records import START
-from streaming.documents.subscriptions import Change, Refused, id_of, read_change
+from streaming.documents.subscriptions import Change, Rejected, id_of, read_change
 from streaming.kafka.topics import TIMEOUT_S, Topics
 from streaming.tenants import ANYBODY, OWN, Tenant
 
@@ -66,7 +66,7 @@ def last_written(
             continue
         try:
             word = _word(record, tenant)
-        except Refused:
+        except Rejected:
             continue
         if word.id in ids:
             last.take(word.id.encode(), word.partition, word.offset, word.time_ms, word)
@@ -83,32 +83,32 @@ def stored_subscriptions(
     """The subscriptions in the topic whose id begins with `prefix` and whose document is `wanted`.
 
     Reads the topic twice: first for the place of each id's last record, which is all that is kept (about 300 bytes
-    each), then for these records. If one is refused and there is an earlier one, reads the topic once more.
+    each), then for these records. If one is rejected and there is an earlier one, reads the topic once more.
     """
     places = _places(read(), decisions, prefix.encode())
-    refused = set()
+    rejected = set()
     for record in read() if places else ():
         if record is None or (replaces := places.pop(_place(record), None)) is None:
             continue
         if replaces or _is_wanted(record.value() or b"", wanted):
             try:
                 word = _word(record, tenant)
-            except Refused as error:
+            except Rejected as error:
                 if replaces and error.id:
-                    refused.add(error.id)
+                    rejected.add(error.id)
             else:
                 if wanted(word.document):
                     yield word
         if not places:
             break
-    if refused:
-        for word in last_written(read(), refused, decisions, tenant).values():
+    if rejected:
+        for word in last_written(read(), rejected, decisions, tenant).values():
             if word.value is not None and wanted(word.document):
                 yield word
 
 
 def _places(records: Iterable[Message | None], decisions: Decisions, prefix: bytes) -> dict[int, bool]:
-    """The place of the last record of each id, refused or not, and whether an earlier one may be valid."""
+    """The place of the last record of each id, rejected or not, and whether an earlier one may be valid."""
     last: LastWords[bool] = LastWords(decisions)
     repeated = set()
     for record in records:
@@ -119,8 +119,8 @@ def _places(records: Iterable[Message | None], decisions: Decisions, prefix: byt
         last.take(id, *place_of(record), record.timestamp()[1], record.value() is None)
     return {
         offset << _PARTITION_BITS | partition: id in repeated
-        for id, partition, offset, withdrawn in last
-        if not withdrawn
+        for id, partition, offset, unsubscribed in last
+        if not unsubscribed
     }
 
 
@@ -130,7 +130,7 @@ def _place(record: Message) -> int:
 
 
 def _word(record: Message, tenant: Tenant) -> StoredSubscription:
-    """Parse a record. Raises Refused."""
+    """Parse a record. Raises Rejected."""
     change = read_change(record.key(), record.value(), tenant)
     start = dict(headers_of(record)).get(START)
     place, time_ms = place_of(record), record.timestamp()[1]

@@ -132,7 +132,7 @@ def _rights(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) 
         for right in needed
         if topic in rights and right not in rights[topic]
     ]
-    why = "" if shared or not deliveries.create_topics else cluster.refuses_to_create(trial(settings).name)
+    why = "" if shared or not deliveries.create_topics else cluster.rejected_creation(trial(settings).name)
     if why:
         lacking.append(f"create on the topics {deliveries.prefix}* ({why})")
     group = cluster.rights_of_group(settings.query.name)

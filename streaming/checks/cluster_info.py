@@ -12,7 +12,7 @@ from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import translate
 from streaming.kafka.topics import TIMEOUT_S, Rights, Topic, answer_of, rights_of
 from streaming.publishing.connection.client import Client
-from streaming.publishing.connection.rights import refused
+from streaming.publishing.connection.rights import rejected
 
 
 class ClusterInfo:
@@ -48,14 +48,14 @@ class ClusterInfo:
             return Rights() if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED else None
 
     def may_write_transactions(self, transactional_id: str, group: str) -> bool:
-        return refused(self._client, transactional_id, group) is None
+        return rejected(self._client, transactional_id, group) is None
 
     def transaction_version(self) -> int:
         """The level of the cluster's feature transaction.version, 1 also for less."""
         return self._client.transaction_version()
 
-    def refuses_to_create(self, topic: str) -> str:
-        """The broker's reason for refusing to create a topic, or ""."""
+    def rejected_creation(self, topic: str) -> str:
+        """The broker's reason for rejecting a new topic, or ""."""
         futures = self._admin.create_topics([NewTopic(topic, 1)], validate_only=True, request_timeout=TIMEOUT_S)
         try:
             answer_of(futures[topic], 2 * TIMEOUT_S)
@@ -63,9 +63,9 @@ class ClusterInfo:
             return str(error.args[0].str())
         return ""
 
-    def refused_config(self, topic: Topic) -> str:
-        """The broker's reason for refusing the settings of a topic, or ""."""
-        return self._topics.refused_config(topic)
+    def rejected_config(self, topic: Topic) -> str:
+        """The broker's reason for rejecting the settings of a topic, or ""."""
+        return self._topics.rejected_config(topic)
 
     def settings(self, topic: str) -> Mapping[str, str] | None:
         return self.settings_of([topic]).get(topic)

@@ -22,7 +22,7 @@ INDEX_BYTES = "segment.index.bytes"
 def finding(settings: Settings, cluster: ClusterInfo, there: Mapping[str, int]) -> Finding:
     """Compare existing topics with deliveries.topic_config, which the broker must accept for new ones."""
     what = "delivery topics"
-    if reason := cluster.refused_config(trial(settings)):
+    if reason := cluster.rejected_config(trial(settings)):
         remedy = "Correct [deliveries.topic_config]; Kafka's documentation lists the settings of topics."
         return Finding(what, FAILURE, f"the broker rejects deliveries.topic_config: {reason}", remedy)
     names, wanted = existing(settings, there), layout.delivery_config(settings)

@@ -15,7 +15,7 @@ its state, and the terminal.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from streaming.admin.change_acks import ChangeAck, ChangeRefused, Unanswered
+from streaming.admin.change_acks import ChangeAck, ChangeRejected, Unanswered
 from streaming.admin.dead_letters import DeadLetterFilter, DeadLetterPosition, StoredDeadLetter
 from streaming.admin.deliveries import Delivery
 from streaming.admin.pause import NoSubscription
@@ -54,7 +54,7 @@ __all__ = [
     "Starts",
     "Backtest",
     "JobError",
-    "ChangeRefused",
+    "ChangeRejected",
     "GroupChanged",
     "NoSubscription",
     "NotJoined",

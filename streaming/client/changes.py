@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from streaming.admin import change_acks
-from streaming.admin.change_acks import ChangeAck, ChangeRefused
+from streaming.admin.change_acks import ChangeAck, ChangeRejected
 from streaming.errors import JobError
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ class WrittenChanges:
         """Wait until the job has answered every change. Each subscription is then in force, paused or
         unsubscribed, and every event published from now on is matched accordingly.
 
-        Returns the answers in the order of their arrival. Raises `ChangeRefused` with the reasons if the job rejected
+        Returns the answers in the order of their arrival. Raises `ChangeRejected` with the reasons if the job rejected
         a change, and `Unanswered` after `timeout_s`. The changes stay written, and `wait` may be called again.
         """
         acks = list(self.acks(timeout_s))
-        if refused := {ack.id: ack.reason for ack in acks if ack.refused}:
-            raise ChangeRefused(refused)
+        if rejected := {ack.id: ack.reason for ack in acks if ack.rejected}:
+            raise ChangeRejected(rejected)
         return acks
 
     def acks(self, timeout_s: float = TIMEOUT_S) -> Iterator[ChangeAck]:

@@ -15,7 +15,7 @@ from matchers.language.parsing import parse
 from streaming import tenants
 from streaming.admin import change_acks, pause, start_position
 from streaming.admin.apply_plan import said
-from streaming.admin.change_acks import ChangeRefused, PendingChanges
+from streaming.admin.change_acks import ChangeRejected, PendingChanges
 from streaming.admin.dead_letters import DeadLetterFilter, StoredDeadLetter, read_letters, redriven_places
 from streaming.admin.subscription_status import SubscriptionStatus, statuses_of
 from streaming.admin.subscription_topic import (
@@ -33,7 +33,7 @@ from streaming.codecs.depth import checked
 from streaming.documents.change_order import Decisions
 from streaming.documents.records import BY_KEY
 from streaming.documents.starts import Start
-from streaming.documents.subscriptions import Refused, read_change
+from streaming.documents.subscriptions import Rejected, read_change
 from streaming.documents.verdicts import SubscriptionVerdict
 from streaming.errors import Forbidden, JobError, TopicMissing
 from streaming.kafka import clients
@@ -126,7 +126,7 @@ class Client:
         """Add a subscription, or replace the one with this id. SUBSCRIPTIONS.md describes the values. With a `start`
         (see `begin`), `catch_up` delivers the past events.
 
-        Raises `ChangeRefused` and writes nothing if the document is invalid.
+        Raises `ChangeRejected` and writes nothing if the document is invalid.
         """
         document: dict[str, Any] = {"id": id, "subscriber": subscriber, "pattern": pattern}
         if expires_at is not None:
@@ -202,7 +202,7 @@ class Client:
 
     def unsubscribe(self, *ids: str) -> WrittenChanges:
         """Remove subscriptions. Earlier deliveries stay in the subscriber's topic."""
-        return self.write([_withdrawal(id) for id in ids], "withdrawals")
+        return self.write([_deletion(id) for id in ids], "deletions")
 
     def pause(self, *ids: str) -> WrittenChanges:
         """Pause subscriptions: they match nothing until they are resumed. Raises `NoSubscription` and writes nothing
@@ -261,7 +261,7 @@ class Client:
         return stored_subscriptions(self._documents(), self._decisions(), prefix, is_wanted, self._tenant)
 
     def statuses(self, *ids: str) -> dict[str, SubscriptionStatus]:
-        """Return the last status of each id: accepted, paused, withdrawn or refused, and whether a later change has
+        """Return the last status of each id: accepted, paused, unsubscribed or rejected, and whether a later change has
         no answer yet."""
         statuses = self._reader(self._settings.subscriptions.status_topic, "statuses read")()
         return statuses_of(statuses, self._documents()(), ids)
@@ -358,7 +358,7 @@ class Client:
         with self._progress("offsets") as progress:
             try:
                 return backtest.run(self._settings, pattern, from_ms, to_ms, examples, stop or Event(), progress)
-            except Refused as reason:
+            except Rejected as reason:
                 raise JobError(str(reason)) from None
 
     def explain(
@@ -436,14 +436,14 @@ _UNWATCHED = JobError("these changes were written without `answers`, so their an
 
 
 def _checked(document: Mapping[str, Any], tenant: Tenant) -> tuple[bytes, bytes]:
-    """The record of a document that the job does not refuse. Raises ChangeRefused."""
+    """The record of a document that the job does not reject. Raises ChangeRejected."""
     try:
         value = json.dumps(document).encode()
         return read_change(None, value, tenant).subscription.id.encode(), value
-    except Refused as error:
-        raise ChangeRefused({error.id or str(document["id"]): str(error)}) from None
+    except Rejected as error:
+        raise ChangeRejected({error.id or str(document["id"]): str(error)}) from None
     except (TypeError, ValueError, RecursionError) as error:
-        raise ChangeRefused({str(document["id"]): f"not JSON: {error}"}) from None
+        raise ChangeRejected({str(document["id"]): f"not JSON: {error}"}) from None
 
 
 def _says(word: StoredSubscription, document: bytes) -> bool:
@@ -452,7 +452,7 @@ def _says(word: StoredSubscription, document: bytes) -> bool:
     return word.value is not None and said(id, word.value) == said(id, document)
 
 
-def _withdrawal(id: str) -> Writable:
+def _deletion(id: str) -> Writable:
     if not id:
-        raise ChangeRefused({id: "an id must have at least 1 character"})
+        raise ChangeRejected({id: "an id must have at least 1 character"})
     return id.encode(), None

@@ -1,7 +1,7 @@
 """Codecs: decode a record's bytes and headers to an event. Each worker process opens its codec once.
 
 For: JSON, CloudEvents, Avro and Protobuf, and the schemas in a registry. May enter: bytes from anybody, hostile ones
-too. Must not know: Kafka, Spark, and subscriptions. Each codec returns an event or the reason for refusing the record.
+too. Must not know: Kafka, Spark, and subscriptions. Each codec returns an event or the reason for rejecting the record.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The contract of every codec: a record's value and headers in, an event or the reason for refusing it out."""
+"""The contract of every codec: a record's value and headers in, an event or the reason for rejecting it out."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Registry:
 
     def referenced(self, reference: Reference, format: str | None = None) -> Schema:
         path = f"subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
-        # A version that was withdrawn since is still needed for the records that were written before.
+        # Records of a deleted version still need it.
         options = {"deleted": "true"} | ({"format": format} if format else {})
         return self._get(path, f"version {reference.version} of the subject {reference.subject!r}", **options)
 

@@ -20,7 +20,7 @@ from streaming.console.dead_letters import LastLetters, last_letters
 from streaming.console.matching import EventMatches, EventScan
 from streaming.console.search import FoundSubscription
 from streaming.documents.subscriber_metrics import LookedUp, LookUp
-from streaming.documents.subscriptions import Change, Refused, read_change
+from streaming.documents.subscriptions import Change, Rejected, read_change
 from streaming.documents.verdicts import SubscriptionVerdict
 from streaming.errors import JobError
 from streaming.kafka import single_records
@@ -155,7 +155,7 @@ class Console:
             if message is None:
                 return StoredDocument(problem=f"{topic} does not have its record {at[0]}:{at[1]} any more")
             change = read_change(message.key(), message.value(), tenant)
-        except (JobError, Refused) as error:
+        except (JobError, Rejected) as error:
             return StoredDocument(problem=str(error))
         if change.conjunctions is None or tenant.qualified(change.subscription.id) != found.id:
             return StoredDocument(problem=f"{topic} has another record at {at[0]}:{at[1]}: it was created anew")

@@ -32,9 +32,9 @@ RecordPosition = tuple[int, int]  # partition and offset of a record of the subs
 class Decision(NamedTuple):
     """The last decision of the job on an id."""
 
-    word: RecordPosition | None  # the last change that was not refused; None: there is none, or it is withdrawn
-    withdrawn: bool  # that change is a withdrawal
-    refused: bool  # a later change was refused
+    word: RecordPosition | None  # the last change that was not rejected; None: there is none, or it is unsubscribed
+    unsubscribed: bool  # that change is a deletion
+    rejected: bool  # a later change was rejected
     read_up_to: Mapping[int, int]  # partition -> offset of the first change that was not read then
 
     def answers(self, partition: int, offset: int) -> bool:
@@ -44,7 +44,7 @@ class Decision(NamedTuple):
     @property
     def in_force(self) -> RecordPosition | None:
         """The change whose document is in force, or paused."""
-        return None if self.withdrawn else self.word
+        return None if self.unsubscribed else self.word
 
 
 class Decisions:
@@ -100,11 +100,11 @@ class Decisions:
         if before is not None and before[0] != partition and before[1] > version:
             return  # the status topic, too, may have got more partitions
         state = document["status"]
-        word = document["in_force"] if state == "refused" else document["change"]
+        word = document["in_force"] if state == "rejected" else document["change"]
         decision = Decision(
             word and (change_partition(self._tenant.number, word["partition"]), word["offset"]),
-            state == "withdrawn",
-            state == "refused",
+            state == "unsubscribed",
+            state == "rejected",
             self._shared(document["read_up_to"]),
         )
         self._by_id[id] = partition, version, decision
@@ -130,7 +130,7 @@ class _Word(NamedTuple):
 class LastWords(Generic[What]):
     """The last change of each id that counts; about 250 bytes of memory for each id.
 
-    It takes all changes that were not refused, those of a partition in order. A change that the job has decided on is
+    It takes all changes that were not rejected, those of a partition in order. A change that the job has decided on is
     left out unless it is the last one.
     """
 

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 Headers = list[tuple[str, bytes | None]]
 
 UNDECODABLE_EVENT = "undecodable_event"
-REFUSED_SUBSCRIPTION = "refused_subscription"
+REJECTED_SUBSCRIPTION = "rejected_subscription"
 OVERSIZE = "oversize"
 MISSING_TOPIC = "missing_topic"
 OVER_QUOTA = "over_quota"
 POISON_EVENT = "poison_event"  # it ends the process that matches it
 TOO_MANY_MATCHES = "too_many_matches"
 OVERSIZE_EVENT = "oversize_event"
-TOPIC_REFUSED = "topic_refused"
+TOPIC_REJECTED = "topic_rejected"
 OF_EVENTS = (UNDECODABLE_EVENT, OVERSIZE_EVENT, POISON_EVENT, TOO_MANY_MATCHES)
-OF_DELIVERIES = (OVERSIZE, MISSING_TOPIC, TOPIC_REFUSED, OVER_QUOTA)
+OF_DELIVERIES = (OVERSIZE, MISSING_TOPIC, TOPIC_REJECTED, OVER_QUOTA)
 REASONS = (
     *OF_EVENTS,
-    REFUSED_SUBSCRIPTION,
+    REJECTED_SUBSCRIPTION,
     *OF_DELIVERIES,
 )
 
@@ -202,11 +202,11 @@ def status(
     paused: bool = False,
     superseded_by: tuple[int, int] | None = None,
 ) -> Record:
-    """The status of a change that was not refused; without a subscriber it withdraws the subscription.
+    """The status of a change that was not rejected, of a deletion if there is no subscriber.
 
     `superseded_by` is the partition and offset of the change of the same batch that supersedes this one.
     """
-    state = "withdrawn" if subscriber is None else "paused" if paused else "accepted"
+    state = "unsubscribed" if subscriber is None else "paused" if paused else "accepted"
     document: dict[str, Any] = {"id": id, "status": state}
     if subscriber:
         document["subscriber"] = subscriber
@@ -216,14 +216,14 @@ def status(
     return _status(topic, origin, document)
 
 
-def refused_status(
+def rejected_status(
     topic: str, id: str | None, origin: Origin, since: InForceFrom, reason: str, in_force: tuple[int, int] | None = None
 ) -> Record:
-    """The status of a change that was refused.
+    """The status of a change that was rejected.
 
     `in_force` is the partition and offset of the change whose document stays in force.
     """
-    document = {"id": id, "status": "refused"} | since.as_data()
+    document = {"id": id, "status": "rejected"} | since.as_data()
     document |= {"reason": reason, "in_force": in_force and _place(*in_force)}
     return _status(topic, origin, document)
 

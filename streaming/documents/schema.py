@@ -63,7 +63,7 @@ def subscription_schema() -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Subscription",
         "description": (
-            "A subscription, a record of the subscriptions topic. The job refuses whatever this schema refuses; "
+            "A subscription, a record of the subscriptions topic. The job rejects whatever this schema rejects; "
             f"only the job can check {'; '.join(ONLY_THE_JOB)}."
         ),
         "examples": [

@@ -1,7 +1,7 @@
 """Parse subscription documents: the records of the subscriptions topic.
 
     key: s1    value: {"id": "s1", "subscriber": "alice", "pattern": {"symbol": ["IBM"]}}
-    key: s1    value: null                                      withdraws s1
+    key: s1    value: null                                      unsubscribes s1
 
 An optional "expires_at" (a time with its zone) ends it by itself; while "paused" is true, it matches nothing. "from" is
 where its past events begin (`starts`): the job checks it, and `catch-up` delivers them.
@@ -58,7 +58,7 @@ class Subscription(NamedTuple):
 
 @dataclass(frozen=True)
 class Change:
-    """A subscription with its lowered pattern, or, without conjunctions, its withdrawal.
+    """A subscription with its lowered pattern, or, without conjunctions, its deletion.
 
     A paused one lowers to no alternative: it exists and matches nothing.
     """
@@ -77,7 +77,7 @@ class Change:
         return f"expired {time_of(self.subscription.expires_at_ms or 0)}"
 
 
-class Refused(ValueError):
+class Rejected(ValueError):
     """A change is invalid; the text gives the reason. `id` is the subscription's, as far as it is known."""
 
     def __init__(self, id: str | None, reason: str) -> None:
@@ -86,19 +86,19 @@ class Refused(ValueError):
 
 
 def read_change(key: bytes | None, value: bytes | None, tenant: Tenant = ANYBODY[OWN]) -> Change:
-    """Parse a record of a subscriptions topic, which is that of the tenant. Raises Refused."""
+    """Parse a record of a subscriptions topic, which is that of the tenant. Raises Rejected."""
     id = text_of(key)
     if value is None:
         if id is None:
-            raise Refused(None, "a deletion (no value) needs the subscription's id as its key")
+            raise Rejected(None, "a deletion (no value) needs the subscription's id as its key")
         _check(tenant, id)
         return Change(Subscription(id), None)
     if len(value) > MAX_DOCUMENT_BYTES:
-        raise Refused(id, f"the document has {len(value):,} bytes; the maximum is {MAX_DOCUMENT_BYTES:,}")
+        raise Rejected(id, f"the document has {len(value):,} bytes; the maximum is {MAX_DOCUMENT_BYTES:,}")
     try:
         document = parsed(value)
     except orjson.JSONDecodeError as error:
-        raise Refused(id, f"not JSON: {error}") from None
+        raise Rejected(id, f"not JSON: {error}") from None
     return read_document(id, document, tenant)
 
 
@@ -126,13 +126,13 @@ def _integer(digits: str) -> float:
 
 
 def id_of(key: bytes | None, value: bytes | None) -> bytes | None:
-    """The id of a change, refused or not: from its key, or without one from its document."""
+    """The id of a change, rejected or not: from its key, or without one from its document."""
     if key:
         return key
     try:
         return read_change(None, value).subscription.id.encode()
-    except Refused as refused:
-        return refused.id.encode() if refused.id else None
+    except Rejected as rejected:
+        return rejected.id.encode() if rejected.id else None
 
 
 class Envelope(NamedTuple):
@@ -144,77 +144,77 @@ class Envelope(NamedTuple):
 
 
 def read_document(key: str | None, document: Any, tenant: Tenant = ANYBODY[OWN]) -> Change:
-    """A subscription from a record's value as JSON gives it, narrowed by its tenant. Raises Refused."""
+    """A subscription from a record's value as JSON gives it, narrowed by its tenant. Raises Rejected."""
     subscription, paused, start = read_envelope(key, document, tenant)
     try:
         conjunctions = lower(tenant.narrowed(parse(document["pattern"])))
     except PatternError as error:
-        raise Refused(subscription.id, str(error)) from None
+        raise Rejected(subscription.id, str(error)) from None
     return Change(subscription, [] if paused else conjunctions, paused, start)
 
 
 def read_envelope(key: str | None, document: Any, tenant: Tenant) -> Envelope:
-    """Check all of a document but its pattern, which is there. Raises Refused."""
+    """Check all of a document but its pattern, which is there. Raises Rejected."""
     if not isinstance(document, dict):
-        raise Refused(key, 'not a JSON object; a subscription is {"id": ..., "subscriber": ..., "pattern": {...}}')
+        raise Rejected(key, 'not a JSON object; a subscription is {"id": ..., "subscriber": ..., "pattern": {...}}')
     for name in document:
         if name not in KEYS:
-            raise Refused(key, f"unknown key {name!r}; {known(name, KEYS)}")
+            raise Rejected(key, f"unknown key {name!r}; {known(name, KEYS)}")
     id = document.get("id", key)
     if not isinstance(id, str) or not 0 < len(id) <= MAX_ID_LENGTH:
-        raise Refused(key, f"id must be a string of 1 to {MAX_ID_LENGTH} characters")
+        raise Rejected(key, f"id must be a string of 1 to {MAX_ID_LENGTH} characters")
     if key is not None and key != id:
-        raise Refused(key, f"the record's key is {key!r} but the document's id {id!r}; they must be the same")
+        raise Rejected(key, f"the record's key is {key!r} but the document's id {id!r}; they must be the same")
     subscriber = document.get("subscriber")
     if not isinstance(subscriber, str) or not SUBSCRIBER.fullmatch(subscriber):
-        raise Refused(
+        raise Rejected(
             id,
             "subscriber must be 1 to 200 letters, digits, dots, underscores or hyphens, since it names a topic, "
             f"not {_short(subscriber)}",
         )
     _check(tenant, id, subscriber)
     if "pattern" not in document:
-        raise Refused(id, "pattern is missing; write {} for every event")
+        raise Rejected(id, "pattern is missing; write {} for every event")
     subscription = Subscription(id, subscriber, _expiry(id, document.get("expires_at")))
     paused = document.get("paused", False)
     if not isinstance(paused, bool):
-        raise Refused(id, f"paused must be true or false, not {_short(paused)}")
+        raise Rejected(id, f"paused must be true or false, not {_short(paused)}")
     start = _start(id, document["from"], paused) if "from" in document else None
     return Envelope(subscription, paused, start)
 
 
 def _check(tenant: Tenant, id: str, subscriber: str | None = None) -> None:
-    """Raises Refused."""
+    """Raises Rejected."""
     if objection := tenant.objection(id, subscriber):
-        raise Refused(id, objection)
+        raise Rejected(id, objection)
 
 
 def _expiry(id: str, value: Any) -> int | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise Refused(id, f"expires_at must be a time with its zone, such as {instants.EXAMPLE}, not {_short(value)}")
+        raise Rejected(id, f"expires_at must be a time with its zone, such as {instants.EXAMPLE}, not {_short(value)}")
     try:
         return instants.milliseconds(value)
     except ValueError as error:
-        raise Refused(id, f"expires_at must be {error}, not {_short(value)}") from None
+        raise Rejected(id, f"expires_at must be {error}, not {_short(value)}") from None
 
 
 def _start(id: str, value: Any, paused: bool) -> Start:
     if paused:
-        raise Refused(id, "a paused subscription cannot have from; leave out from or paused")
+        raise Rejected(id, "a paused subscription cannot have from; leave out from or paused")
     try:
         return parsed_start(value)
     except ValueError as error:
-        raise Refused(id, f"from must be {error}, not {_short(value)}") from None
+        raise Rejected(id, f"from must be {error}, not {_short(value)}") from None
 
 
 def text_of(key: bytes | None) -> str | None:
-    """The id in a record's key, if there is one. Raises Refused."""
+    """The id in a record's key, if there is one. Raises Rejected."""
     try:
         return key.decode() if key else None
     except UnicodeDecodeError:
-        raise Refused(None, "the record's key is not UTF-8") from None
+        raise Rejected(None, "the record's key is not UTF-8") from None
 
 
 def _short(value: object) -> str:

@@ -115,7 +115,7 @@ def checked_empty_state(settings: Settings, is_ready: Callable[[str], bool]) -> 
 
 
 def topics(settings: Settings) -> Topics:
-    """The client for topics. Raises JobError if a required one is missing or may not be used, or if the broker refuses
+    """The client for topics. Raises JobError if a required one is missing or may not be used, or if the broker rejects
     the settings of new ones."""
     there = Cluster.of(settings).topics()
     counts = there.required(layout.needed(settings), "`run_stream.py topics create` creates the topics of the job")

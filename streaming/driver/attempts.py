@@ -37,7 +37,7 @@ def commit(
         try:
             return deadline.failures, *owner.publish(make(), offsets, starting=starting)
         except Aborted as aborted:
-            if aborted.refused:
+            if aborted.rejected:
                 raise Forbidden(f"the broker rejects records of the job: {aborted}") from aborted
             if deadline.ends():
                 raise

@@ -47,7 +47,7 @@ class SparkBatches:
                 self._rest()
 
     def _take(self, batch: Any, number: int) -> None:
-        """Process one batch. Raises InterruptedError if it was refused."""
+        """Process one batch. Raises InterruptedError if it was rejected."""
         with self._turn:
             if self._finished:  # to return would tell Spark that the batch is done
                 raise InterruptedError("the job is stopping")
@@ -105,7 +105,7 @@ class SparkBatches:
         """Stop the query after the current batch, or report why it stopped. Raises the error of the pipeline, and
         SparkFailed if nobody stopped the query."""
         if by_request:
-            self._refuse()
+            self._reject()
             with suppress(StreamingQueryException):
                 query.stop()
             self._pipeline.deleted.count(at_once=True)  # the next job begins behind these gaps
@@ -115,8 +115,8 @@ class SparkBatches:
             why, _, _ = str(query.exception()).partition("\n=== ")  # the rest is its plan
             raise SparkFailed(f"Spark stopped the query: {why}")
 
-    def _refuse(self) -> None:
-        """Wait for the current batch and refuse all further ones."""
+    def _reject(self) -> None:
+        """Wait for the current batch and reject all further ones."""
         if not self._turn.acquire(timeout=SAY_AFTER_S):
             log.warning("batch_awaited", hint=WITHOUT_WAITING)
             self._turn.acquire()

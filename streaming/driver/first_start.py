@@ -16,7 +16,7 @@ from streaming.driver.batch_order import Last
 from streaming.driver.composition import Composition, Outputs, TopicNames, in_force_from
 from streaming.index import notes
 from streaming.publishing.ownership import Owner
-from streaming.rows import AcceptedChange, ConsumerRecord, Refusal, SourcePartition
+from streaming.rows import AcceptedChange, ConsumerRecord, Rejection, SourcePartition
 from streaming.state.first_load import Chosen, Slice
 
 STATUSES_PER_TRANSACTION = 10_000  # changes, in a transaction of the first start
@@ -32,7 +32,7 @@ def publish_statuses(
 ) -> None:
     """Publish the statuses of all subscriptions at the first start, and commit the offsets where reading begins.
 
-    The last change of each id has a status, and so has every refused change; superseded changes have none. After a
+    The last change of each id has a status, and so has every rejected change; superseded changes have none. After a
     crash before the end it is repeated: statuses may then be written twice, with the same content. It claims the query
     first: another first start that slept does not publish statuses beside it.
     """
@@ -42,11 +42,11 @@ def publish_statuses(
             commit(owner, names, partial(iter, some), {})
 
     commit(owner, names, tuple, positions, starting=True)
-    refused = [row for slice_ in slices for row in slice_.refusals]
-    last = _last_words(slices, chosen, {row.id for row in refused if row.id})
+    rejected = [row for slice_ in slices for row in slice_.rejections]
+    last = _last_words(slices, chosen, {row.id for row in rejected if row.id})
     composition = Composition(names, in_force_from(positions, names), last)
-    late = [row for row in refused if _is_later(row, last)]
-    early = [row for row in refused if not _is_later(row, last)]
+    late = [row for row in rejected if _is_later(row, last)]
+    early = [row for row in rejected if not _is_later(row, last)]
     answer(chain.from_iterable(map(composition.answer, early)))
     for slice_, chosen_rows in zip(slices, chosen, strict=True):
         kept = np.flatnonzero(chosen_rows.subscriptions)
@@ -58,7 +58,7 @@ def publish_statuses(
         own = ((tenant.unqualified(id), *of_change) for id, *of_change in changes)
         topic, since = names.status_topic(tenant), composition.since(tenant)
         answer(records.statuses(topic, partition, own, since))
-        answer(chain.from_iterable(map(composition.answer, _withdrawals(slice_, chosen_rows))))
+        answer(chain.from_iterable(map(composition.answer, _deletions(slice_, chosen_rows))))
     answer(chain.from_iterable(map(composition.answer, late)))
     commit(owner, names, tuple, positions)
 
@@ -68,26 +68,26 @@ def _last_words(slices: Sequence[Slice], chosen: Sequence[Chosen], ids: Iterable
     wanted = Texts.of(ids)
     last: dict[str, Last] = {}
     for slice_, chosen_rows in zip(slices, chosen, strict=True):
-        for texts, is_last, offset, withdrawn in (
+        for texts, is_last, offset, unsubscribed in (
             (slice_.segment.ids, chosen_rows.subscriptions, notes.numbers(slice_.segment, "offset"), False),
-            (slice_.withdrawn, chosen_rows.withdrawn, slice_.withdrawn_offset, True),
+            (slice_.unsubscribed, chosen_rows.unsubscribed, slice_.unsubscribed_offset, True),
         ):
             place = texts.find(wanted)
             for i in np.flatnonzero(place >= 0).tolist():
                 if is_last[place[i]]:
-                    last[wanted[i]] = Last((slice_.partition, int(offset[place[i]])), withdrawn)
+                    last[wanted[i]] = Last((slice_.partition, int(offset[place[i]])), unsubscribed)
     return last
 
 
-def _is_later(row: Refusal, last: Mapping[str, Last]) -> bool:
-    """Whether a refused change comes after the last word on its id."""
+def _is_later(row: Rejection, last: Mapping[str, Last]) -> bool:
+    """Whether a rejected change comes after the last word on its id."""
     if row.id is None or row.id not in last:
         return True
     partition, offset = last[row.id].place
     return partition == row.record.partition and offset < row.record.offset
 
 
-def _withdrawals(slice_: Slice, chosen_rows: Chosen) -> Iterator[AcceptedChange]:
-    gone = np.flatnonzero(chosen_rows.withdrawn)
-    for id, offset in zip(slice_.withdrawn.at(gone), slice_.withdrawn_offset[gone].tolist(), strict=True):
+def _deletions(slice_: Slice, chosen_rows: Chosen) -> Iterator[AcceptedChange]:
+    gone = np.flatnonzero(chosen_rows.unsubscribed)
+    for id, offset in zip(slice_.unsubscribed.at(gone), slice_.unsubscribed_offset[gone].tolist(), strict=True):
         yield AcceptedChange(ConsumerRecord(slice_.partition, offset, timestamp_ms=0), id, subscriber=None)

@@ -30,7 +30,7 @@ from streaming.publishing.ownership import Owner
 from streaming.rows import (
     AcceptedChange,
     ReadProgress,
-    Refusal,
+    Rejection,
     Row,
     SourcePartition,
     is_events,
@@ -136,8 +136,8 @@ class Pipeline:
         left = {at: to for at, to in positions.items() if to > self.state.positions.get(at, 0)}
         rows = in_order(rows)
         decided = self.subscription_quota.checked(rows, self.state.snapshot)
-        refused = [d.record for r, d in zip(rows, decided, strict=True) if isinstance(d, Refusal) and d is not r]
-        self.state.refuse([(record.partition, record.offset) for record in refused])
+        rejected = [d.record for r, d in zip(rows, decided, strict=True) if isinstance(d, Rejection) and d is not r]
+        self.state.reject([(record.partition, record.offset) for record in rejected])
         published = self._publish(number, decided, left) if left else None
         self.state.apply(decided, left)
         return published and published._replace(applied=time.time())
@@ -174,9 +174,9 @@ class Pipeline:
         self.observer.doing(number, "publish")
         subscribers = {r.subscriber for r in rows if isinstance(r, AcceptedChange) and r.subscriber is not None}
         self.outputs.missing(set(map(self.names.delivery_topic, subscribers)))
-        failed = [r.id for r in rows if isinstance(r, Refusal) and r.id]
+        failed = [r.id for r in rows if isinstance(r, Rejection) and r.id]
         in_force = registered(self.state.snapshot, failed)
-        last = {id: Last(subscription.place, withdrawn=False) for id, subscription in in_force.items()}
+        last = {id: Last(subscription.place, unsubscribed=False) for id, subscription in in_force.items()}
         since = in_force_from({**self.state.positions, **positions}, self.names)
         composition = Composition(self.names, since, {**last, **last_changes(rows)})
         aborted, sent, committed = commit(self.owner, self.names, partial(composition.records, rows), positions)

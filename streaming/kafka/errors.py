@@ -54,7 +54,7 @@ def is_passing(error: KafkaError) -> bool:
 
 def is_without_group(error: KafkaError) -> bool:
     """Whether the error is a missing right on a group. librdkafka needs a group.id even to read assigned partitions,
-    and looks it up; being refused there does not prevent reading."""
+    and looks it up; being rejected there does not prevent reading."""
     return error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 

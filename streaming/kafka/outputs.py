@@ -46,10 +46,10 @@ def trial(settings: Settings) -> Topic:
 
 
 def check_config(settings: Settings, topics: Topics) -> None:
-    """Raises JobError if the broker refuses the settings of the topics that the job may create: each delivery to a new
+    """Raises JobError if the broker rejects the settings of the topics that the job may create: each delivery to a new
     subscriber would become a dead letter."""
     deliveries = settings.deliveries
-    if deliveries.create_topics and deliveries.layout != "shared" and (why := topics.refused_config(trial(settings))):
+    if deliveries.create_topics and deliveries.layout != "shared" and (why := topics.rejected_config(trial(settings))):
         raise JobError(f"the broker rejects deliveries.topic_config: {why}")
 
 

@@ -124,9 +124,9 @@ class Topics:
         allowed = self.rights([name]).get(name, NEEDED)
         for right in NEEDED:
             if right not in allowed:
-                refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+                rejected = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
                 raise translate(
-                    refused, f"the topic {name} cannot be used (the permission {right.lower()!r} is missing)"
+                    rejected, f"the topic {name} cannot be used (the permission {right.lower()!r} is missing)"
                 )
 
     def rights(self, names: Collection[str]) -> dict[str, Rights]:
@@ -156,14 +156,14 @@ class Topics:
 
         A creation that fails with a passing error is repeated for KEEP_TRYING_S. Raises BrokerUnreachable."""
         topics = list(topics)
-        refused: dict[str, str] = {}
+        rejected: dict[str, str] = {}
         wanted = {topic.name: topic for topic in topics}
         deadline = time.monotonic() + KEEP_TRYING_S
         pause_s = SHORTEST_PAUSE_S
         while wanted:
             failed = self._created(wanted.values())
             passing = {name for name, error in failed.items() if self._may_create_later(wanted[name], error)}
-            refused |= {name: error.str() for name, error in failed.items() if name not in passing}
+            rejected |= {name: error.str() for name, error in failed.items() if name not in passing}
             wanted = {name: wanted[name] for name in failed if name in passing}
             if wanted and time.monotonic() > deadline:
                 name = min(wanted)
@@ -171,8 +171,8 @@ class Topics:
             if wanted:
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-        self._await({topic.name for topic in topics} - refused.keys(), deadline)
-        return refused
+        self._await({topic.name for topic in topics} - rejected.keys(), deadline)
+        return rejected
 
     def _await(self, names: Collection[str], deadline: float) -> None:
         """Wait until the broker shows these topics: the controller says that they are made a moment before. Where the
@@ -208,8 +208,8 @@ class Topics:
             self.partitions()
         return topic.replication_factor <= self._most_brokers
 
-    def refused_config(self, topic: Topic) -> str:
-        """The broker's reason to refuse the settings of a topic, which is not created; "" if it takes them, or refuses
+    def rejected_config(self, topic: Topic) -> str:
+        """The broker's reason to reject the settings of a topic, which is not created; "" if it takes them, or rejects
         the topic for another reason. Raises BrokerUnreachable."""
         asked = NewTopic(topic.name, topic.partitions, topic.replication_factor, config=dict(topic.config))
         try:

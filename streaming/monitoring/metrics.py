@@ -63,12 +63,12 @@ COUNTED = (
         logged="change_count",
     ),
     JobMetric(
-        "refused",
+        "rejected",
         "changes rejected",
         "sluice_changes",
         OF_CHANGES,
         labels=("result",),
-        result=("refused",),
+        result=("rejected",),
         logged="rejected_change_count",
     ),
     JobMetric(

@@ -129,7 +129,7 @@ def _facts(document: Document) -> Table:
     else:
         about = f"{number(state['segments'])} segments, {size(state['bytes'])}, version {number(state['version'])}"
         rows.append(("subscriptions", number(state["subscriptions"]), about))
-    rejected = f"{number(totals['refused'])} rejected, {number(totals['over_quota'])} deliveries over quota"
+    rejected = f"{number(totals['rejected'])} rejected, {number(totals['over_quota'])} deliveries over quota"
     rows.append(("changes", number(totals["changes"]), rejected))
     letters = document["dead_letters"]
     rows.append(

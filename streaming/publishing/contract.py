@@ -43,7 +43,7 @@ class RecordBatches(NamedTuple):
 class Aborted(JobError):
     """A transaction was aborted by its slot, and nothing of it is visible. Another one may succeed.
 
-    `refused` maps topics whose records the broker rejects to its reason; `gone` are topics that were deleted. The slot
+    `rejected` maps topics whose records the broker rejects to its reason; `gone` are topics that were deleted. The slot
     continues with `producer`.
     """
 
@@ -53,10 +53,10 @@ class Aborted(JobError):
         self,
         reason: str,
         producer: ProducerEpoch,
-        refused: Mapping[str, str] = MappingProxyType({}),
+        rejected: Mapping[str, str] = MappingProxyType({}),
         gone: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(reason)
         self.producer = producer
-        self.refused = refused
+        self.rejected = rejected
         self.gone = gone

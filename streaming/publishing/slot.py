@@ -46,10 +46,10 @@ class Committed(NamedTuple):
 class _Abort(Exception):
     """The transaction cannot be committed, but the slot can publish another."""
 
-    def __init__(self, reason: str, refused: Mapping[str, str], gone: frozenset[str]) -> None:
+    def __init__(self, reason: str, rejected: Mapping[str, str], gone: frozenset[str]) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.refused = refused
+        self.rejected = rejected
         self.gone = gone
 
 
@@ -141,7 +141,7 @@ class _Transaction:
         except _Abort as cause:
             self._client.forget(cause.gone)
             producer = await self._end(commit=False) if self._begun else self._producer
-            raise Aborted(cause.reason, producer, cause.refused, cause.gone) from None
+            raise Aborted(cause.reason, producer, cause.rejected, cause.gone) from None
         except (Unsettled, BrokerUnreachable):
             raise
         except Exception:
@@ -302,13 +302,13 @@ def _abort(request: str, answers: Iterable[BrokerError]) -> _Abort:
     """Abort the transaction after an answer that leaves the slot usable."""
     by_reaction = {
         reaction: [a for a in answers if reaction_to(request, a) is reaction]
-        for reaction in (Reaction.REFUSED, Reaction.GONE, Reaction.ABORT)
+        for reaction in (Reaction.REJECTED, Reaction.GONE, Reaction.ABORT)
     }
-    refused = {answer.topic: str(answer) for answer in by_reaction[Reaction.REFUSED]}
+    rejected = {answer.topic: str(answer) for answer in by_reaction[Reaction.REJECTED]}
     gone = frozenset(answer.topic for answer in by_reaction[Reaction.GONE])
     first = next(answer for answers in by_reaction.values() for answer in answers)
     about = f"{first.topic}: " if first.topic else ""
-    return _Abort(f"the transaction was aborted: {about}{first} ({request})", refused, gone)
+    return _Abort(f"the transaction was aborted: {about}{first} ({request})", rejected, gone)
 
 
 def _by_leader(

@@ -277,7 +277,7 @@ class Fetcher:
                 if partition.error_code:
                     failed.add(at)
                     session.retry_at = time.monotonic() + LONGEST_PAUSE_S
-                    await self._refused(at, partition.error_code)
+                    await self._rejected(at, partition.error_code)
                 elif self._next[at] == session.positions[at]:
                     fetched += self._data(node, at, partition)
                 else:
@@ -310,7 +310,7 @@ class Fetcher:
             FetchedPartition(at[0], self._sources[at[0]], at[1], position, end, read_only(partition.records), aborted)
         ]
 
-    async def _refused(self, at: TopicPartition, code: int) -> None:
+    async def _rejected(self, at: TopicPartition, code: int) -> None:
         """React to the error of a partition."""
         was_replica = self._replicas.pop(at, None) is not None
         if code == _OUT_OF_RANGE:

@@ -115,8 +115,8 @@ class Compactor:
             self._compaction = _Compaction(parts, removed, due.stop, time.monotonic(), future)
         return snapshot
 
-    def refuse(self, changes: Iterable[tuple[int, int]]) -> None:
-        self._store.refuse(changes)
+    def reject(self, changes: Iterable[tuple[int, int]]) -> None:
+        self._store.reject(changes)
 
     def save_if_due(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
         if (saving := self._saving) is not None and saving.done():

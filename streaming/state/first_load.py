@@ -21,14 +21,14 @@ from matchers.index.snapshot import Part
 from matchers.index.texts import Bools, Texts
 from streaming.documents.change_order import Decisions, LastWords
 from streaming.documents.messages import headers_of, place_of
-from streaming.documents.subscriptions import Refused, id_of
+from streaming.documents.subscriptions import Rejected, id_of
 from streaming.errors import BrokerUnreachable
 from streaming.index import notes, packing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import is_passing, is_without_group, translate
-from streaming.rows import ConsumerRecord, Refusal
+from streaming.rows import ConsumerRecord, Rejection
 from streaming.tenants import ANYBODY, Tenant, Tenants, topic_partition
-from streaming.worker.compiling import ChangeRecords, Paused, Withdrawn, compile_changes, nothing
+from streaming.worker.compiling import ChangeRecords, Paused, Unsubscribed, compile_changes, nothing
 
 SLICE_OFFSETS = 25_000
 TIMEOUT_S = 60.0
@@ -44,14 +44,14 @@ class Slice:
     segment: Segment
     timestamp: Int64  # [subscriptions of the segment] ms
     paused: Bools  # [subscriptions of the segment]
-    withdrawn: Texts
-    withdrawn_offset: Int64
-    withdrawn_timestamp: Int64
-    refused: Sequence[tuple[tuple[Any, ...], str | None, str]]  # fields of the record, id, reason
+    unsubscribed: Texts
+    unsubscribed_offset: Int64
+    unsubscribed_timestamp: Int64
+    rejected: Sequence[tuple[tuple[Any, ...], str | None, str]]  # fields of the record, id, reason
 
     @property
-    def refusals(self) -> Iterator[Refusal]:
-        return (Refusal(ConsumerRecord(*record), id or None, reason) for record, id, reason in self.refused)
+    def rejections(self) -> Iterator[Rejection]:
+        return (Rejection(ConsumerRecord(*record), id or None, reason) for record, id, reason in self.rejected)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Chosen:
     """The words of a slice that are the last ones of their ids, in the whole topic."""
 
     subscriptions: Bools  # [subscriptions of its segment]
-    withdrawn: Bools
+    unsubscribed: Bools
 
 
 @dataclass(frozen=True)
@@ -80,28 +80,28 @@ class Span:
 
 
 @dataclass(frozen=True)
-class RefusedChanges:
-    """The changes of one partition that the job refused."""
+class RejectedChanges:
+    """The changes of one partition that the job rejected."""
 
     tenant: Tenant
     offsets: Set[int]
-    # By id, for those whose last change was refused: the offset of the last word on it in this partition, -1 if there
-    # is none, and the offset up to which the partition was read then. All other changes before that are refused or
+    # By id, for those whose last change was rejected: the offset of the last word on it in this partition, -1 if there
+    # is none, and the offset up to which the partition was read then. All other changes before that are rejected or
     # superseded.
     decided: Mapping[bytes, tuple[int, int]]
 
     @classmethod
     def of(
-        cls, partition: int, refused: Set[tuple[int, int]], decisions: Decisions, tenants: Tenants = ANYBODY
-    ) -> RefusedChanges:
-        """Select the changes of a partition from `refused`, given as (partition, offset), and from the decisions."""
+        cls, partition: int, rejected: Set[tuple[int, int]], decisions: Decisions, tenants: Tenants = ANYBODY
+    ) -> RejectedChanges:
+        """Select the changes of a partition from `rejected`, given as (partition, offset), and from the decisions."""
         tenant, _ = topic_partition(partition, tenants)
         decided = {
             id: (d.word[1] if d.word and d.word[0] == partition else -1, d.read_up_to.get(partition, 0))
             for id, d in decisions
-            if d.refused
+            if d.rejected
         }
-        return cls(tenant, {offset for number, offset in refused if number == partition}, decided)
+        return cls(tenant, {offset for number, offset in rejected if number == partition}, decided)
 
     def __contains__(self, record: Message) -> bool:
         _, offset = place_of(record)
@@ -125,17 +125,17 @@ def load(
     pool: Executor,
     spans: Sequence[Span],
     directory: Path,
-    refused: Mapping[int, RefusedChanges],
+    rejected: Mapping[int, RejectedChanges],
     progress: Callable[[int, int], None],
 ) -> list[Path]:
-    """Write a file of a slice for each span, without the changes that the job refused, by partition.
+    """Write a file of a slice for each span, without the changes that the job rejected, by partition.
 
     `progress` is called with the number of offsets done, and of all. Raises BrokerUnreachable and Forbidden.
     """
     paths = [directory / f"slice-{uuid.uuid4().hex}" for _ in spans]
     total = sum(span.end - span.begin for span in spans)
     begun = {
-        pool.submit(_write_slice, span, path, refused[span.partition]): span
+        pool.submit(_write_slice, span, path, rejected[span.partition]): span
         for span, path in zip(spans, paths, strict=True)
     }
     done = 0
@@ -149,23 +149,23 @@ def load(
 
 def words(slices: Sequence[Slice], decisions: Decisions) -> LastWords[tuple[int, int]]:
     """The last words of all ids. Each is the number of its slice and its position: subscriptions first, then
-    withdrawals."""
+    deletions."""
     last: LastWords[tuple[int, int]] = LastWords(decisions)
     for number, slice_ in enumerate(slices):
-        ids = Texts.joined([slice_.segment.ids, slice_.withdrawn])
-        offset = np.concatenate([notes.numbers(slice_.segment, "offset"), slice_.withdrawn_offset]).tolist()
-        timestamp = np.concatenate([slice_.timestamp, slice_.withdrawn_timestamp]).tolist()
+        ids = Texts.joined([slice_.segment.ids, slice_.unsubscribed])
+        offset = np.concatenate([notes.numbers(slice_.segment, "offset"), slice_.unsubscribed_offset]).tolist()
+        timestamp = np.concatenate([slice_.timestamp, slice_.unsubscribed_timestamp]).tolist()
         for place, id in enumerate(ids):
             last.take(id.encode(), slice_.partition, offset[place], timestamp[place], (number, place))
     return last
 
 
 def choose(slices: Sequence[Slice], last: LastWords[tuple[int, int]]) -> list[Chosen]:
-    masks = [np.zeros(len(slice_.segment.ids) + len(slice_.withdrawn), bool) for slice_ in slices]
+    masks = [np.zeros(len(slice_.segment.ids) + len(slice_.unsubscribed), bool) for slice_ in slices]
     for _, _, _, (number, place) in last:
         masks[number][place] = True
     splits = [np.split(mask, [len(slice_.segment.ids)]) for slice_, mask in zip(slices, masks, strict=True)]
-    return [Chosen(subscriptions, withdrawn) for subscriptions, withdrawn in splits]
+    return [Chosen(subscriptions, unsubscribed) for subscriptions, unsubscribed in splits]
 
 
 def joined(slices: Sequence[Slice], chosen: Sequence[Chosen], shard: int = 0, shards: int = 1) -> Segment:
@@ -178,11 +178,11 @@ def joined(slices: Sequence[Slice], chosen: Sequence[Chosen], shard: int = 0, sh
     return Segment.merge(of_shard) if of_shard else nothing()
 
 
-def withdrawn(slices: Sequence[Slice], chosen: Sequence[Chosen]) -> Texts:
-    """The ids whose last word is a withdrawal."""
+def unsubscribed(slices: Sequence[Slice], chosen: Sequence[Chosen]) -> Texts:
+    """The ids whose last word is a deletion."""
     return Texts.joined(
         [
-            slice_.withdrawn.take(np.flatnonzero(chosen_rows.withdrawn))
+            slice_.unsubscribed.take(np.flatnonzero(chosen_rows.unsubscribed))
             for slice_, chosen_rows in zip(slices, chosen, strict=True)
         ]
     )
@@ -202,9 +202,9 @@ def assemble(
     packing.write(to, Part.of(segment, algorithm, options))
 
 
-def _write_slice(span: Span, to: Path, refused: RefusedChanges) -> None:
+def _write_slice(span: Span, to: Path, rejected: RejectedChanges) -> None:
     partition = span.partition
-    records = [record for record in _records(span) if record not in refused]
+    records = [record for record in _records(span) if record not in rejected]
     changes = ChangeRecords(
         [record.key() for record in records],
         pa.array([record.value() for record in records], pa.binary()),
@@ -215,25 +215,25 @@ def _write_slice(span: Span, to: Path, refused: RefusedChanges) -> None:
     compiled = compile_changes(changes)
     last: dict[str, Message] = {}
     paused: set[str] = set()
-    refusals = []
+    rejections = []
     for record, outcome in zip(records, compiled.outcomes, strict=True):
-        if isinstance(outcome, Refused):
-            refusals.append((_fields(partition, record), outcome.id, str(outcome)))
+        if isinstance(outcome, Rejected):
+            rejections.append((_fields(partition, record), outcome.id, str(outcome)))
         else:
             last[outcome.id] = record
             (paused.add if isinstance(outcome, Paused) else paused.discard)(outcome.id)
     there = set(compiled.segment.ids)
-    gone = {o.id for o in compiled.outcomes if isinstance(o, Withdrawn)} - there
-    withdrawn = sorted(gone, key=lambda id: place_of(last[id])[1])
+    gone = {o.id for o in compiled.outcomes if isinstance(o, Unsubscribed)} - there
+    unsubscribed = sorted(gone, key=lambda id: place_of(last[id])[1])
     slice_ = Slice(
         partition,
         compiled.segment,
         _timestamps(last[id] for id in compiled.segment.ids),
         np.array([id in paused for id in compiled.segment.ids], bool),
-        Texts.of(withdrawn),
-        np.array([place_of(last[id])[1] for id in withdrawn], np.int64),
-        _timestamps(last[id] for id in withdrawn),
-        refusals,
+        Texts.of(unsubscribed),
+        np.array([place_of(last[id])[1] for id in unsubscribed], np.int64),
+        _timestamps(last[id] for id in unsubscribed),
+        rejections,
     )
     packing.write(to, slice_)
 

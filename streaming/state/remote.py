@@ -4,11 +4,11 @@
     <checkpoint>/state/owner-<random>     the process that may write; another one that takes over replaces it
     <checkpoint>/state/part-<name>        copies of the files in the local directory of `store`: its parts,
     <checkpoint>/state/version-<number>-<checksum>    its manifests,
-    <checkpoint>/state/refused-<random>   and its refusals
+    <checkpoint>/state/rejected-<random>  and its rejections
 
 A file gets a new name instead of new content, and a manifest is written after the parts it names and deleted before
 them. So nothing depends on renames, which object stores do not have. A file that a crash left half-written is noticed
-by its checksum, or no manifest names it; of refusals there is a whole file beside it.
+by its checksum, or no manifest names it; another file has the whole rejections.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from pyspark.sql import SparkSession
 from matchers.errors import MatchingError
 from streaming.errors import Fenced, JobError, StorageFailed
 from streaming.process.checkpoint import check_owner
-from streaming.state import refusals
+from streaming.state import rejections
 
-OWNER, VERSION, REFUSED = "owner-", "version-", "refused-"
+OWNER, VERSION, REJECTED = "owner-", "version-", "rejected-"
 MISSING_PACKAGE = ("UnsupportedFileSystem", "ClassNotFound", "NoClassDefFound")  # Java: there is no package
 DOWNLOADS_AT_ONCE = 8  # an object store answers each of them slowly
 
@@ -129,16 +129,16 @@ class Copy:
         for name in names - {self._owner}:
             if name.startswith(OWNER):
                 directory.delete(name)
-        self._there = {name for name in names if not name.startswith((OWNER, REFUSED))}  # parts and manifests
+        self._there = {name for name in names if not name.startswith((OWNER, REJECTED))}  # parts and manifests
         with ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as downloads:
             downloaded = [downloads.submit(directory.get, name, local / name) for name in self._there]
         for download in downloaded:
             download.result()
         for manifest in local.glob(f"{VERSION}*"):
             _without_checksum(manifest)
-        self._refusals = {name for name in names if name.startswith(REFUSED)}
-        self._refused = self._whole_refusals(local / "refused")
-        self._refusing = threading.Lock()
+        self._rejections = {name for name in names if name.startswith(REJECTED)}
+        self._rejected = self._whole_rejections(local / "rejected")
+        self._rejecting = threading.Lock()
         self._writing = threading.Lock()  # parts and manifests, one after the other
         self._lent: set[str] = set()
         self._deciding = threading.Lock()  # what is deleted; held for a moment only
@@ -158,18 +158,18 @@ class Copy:
         with self._deciding:
             self._lent.discard(part)
 
-    def refuse(self, refused: Path) -> None:
-        """Copy the refusals, if they are others now. May be called during an `update`, which takes longer."""
-        with self._refusing:
-            content = refused.read_bytes()
-            if content == self._refused:
+    def reject(self, rejected: Path) -> None:
+        """Copy the rejections, if they are others now. May be called during an `update`, which takes longer."""
+        with self._rejecting:
+            content = rejected.read_bytes()
+            if content == self._rejected:
                 return
             self._check()
-            name = f"{REFUSED}{uuid.uuid4().hex}"
-            self._directory.put(refused, name)
-            for old in self._refusals:
+            name = f"{REJECTED}{uuid.uuid4().hex}"
+            self._directory.put(rejected, name)
+            for old in self._rejections:
                 self._directory.delete(old)
-            self._refusals, self._refused = {name}, content
+            self._rejections, self._rejected = {name}, content
 
     def update(self, parts: Iterable[Path], manifests: Iterable[Path]) -> None:
         """Make these the parts and manifests that are there, and those that are lent."""
@@ -195,17 +195,17 @@ class Copy:
             self._directory.put(file, name)
             self._there.add(name)
 
-    def _whole_refusals(self, file: Path) -> bytes:
-        """Bring the refusals of all whole files to one; returns its content. If none is whole, there is no file."""
-        places: set[refusals.Place] | None = None
-        for name in self._refusals:
+    def _whole_rejections(self, file: Path) -> bytes:
+        """Bring the rejections of all whole files to one; returns its content. If none is whole, there is no file."""
+        places: set[rejections.Place] | None = None
+        for name in self._rejections:
             self._directory.get(name, file)
             with suppress(MatchingError):
-                places = (places or set()) | refusals.read(file)
+                places = (places or set()) | rejections.read(file)
         file.unlink(missing_ok=True)
         if places is None:
             return b""
-        refusals.write(file, places)
+        rejections.write(file, places)
         return file.read_bytes()
 
     def _check(self) -> None:

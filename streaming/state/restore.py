@@ -22,14 +22,14 @@ from streaming.state.first_load import (
     SLICE_OFFSETS,
     Chosen,
     Ranges,
-    RefusedChanges,
+    RejectedChanges,
     Slice,
     assemble,
     choose,
     joined,
     load,
     spans,
-    withdrawn,
+    unsubscribed,
     words,
 )
 from streaming.state.pool import processes
@@ -83,8 +83,8 @@ def restore(
     saved = None
     if not first_start:
         saved = store.load(empty, ends)
-    # Refusals beyond the committed offsets will be decided again.
-    store.forget_refused(lambda at: not first_start and at[1] < ends.get(at[0], 0))
+    # Rejections beyond the committed offsets will be decided again.
+    store.forget_rejected(lambda at: not first_start and at[1] < ends.get(at[0], 0))
     store.clean() if saved is not None else store.forget()
     snapshot, begins = empty, topics.lows
     files: dict[Part, Path] = {}
@@ -112,11 +112,11 @@ def restore(
         gone = [
             id
             for slice_ in slices
-            for ids in (slice_.segment.ids, slice_.withdrawn)
+            for ids in (slice_.segment.ids, slice_.unsubscribed)
             for id in ids
             if id.encode() not in last
         ]
-        snapshot = snapshot.update(joined(slices, chosen), [*withdrawn(slices, chosen), *gone], version=version)
+        snapshot = snapshot.update(joined(slices, chosen), [*unsubscribed(slices, chosen), *gone], version=version)
     duration_s = round(time.monotonic() - began, 1)
     if saved is None:
         log.info("state_built", subscription_count=len(snapshot), duration_s=duration_s)
@@ -147,7 +147,7 @@ def _decisions(topics: SubscriptionsTopics, follows: Callable[[str], bool]) -> D
 
 def _warn_of_lost(decisions: Decisions, last: LastWords[tuple[int, int]], ends: Mapping[int, int]) -> None:
     """Log subscriptions that compaction has removed: it keeps the newest record of an id in a partition, and if that
-    was refused, removes the document before it, which is in force. And those that other settings of a tenant refuse."""
+    was rejected, removes the document before it, which is in force. And those that new settings of a tenant reject."""
     lost = [
         id.decode(errors="replace")
         for id, decision in decisions
@@ -164,7 +164,7 @@ def _pool(n: int, few: bool) -> AbstractContextManager[Executor]:
 
 def _load(topics: SubscriptionsTopics, ranges: Ranges, store: Store, decisions: Decisions) -> list[Path]:
     cluster = Cluster(topics.bootstrap_servers, dict(topics.options))
-    refused = {p: RefusedChanges.of(p, store.refused(), decisions, topics.tenants) for p in ranges}
+    rejected = {p: RejectedChanges.of(p, store.rejected(), decisions, topics.tenants) for p in ranges}
     logged_s = time.monotonic()
 
     def progress(done: int, total: int) -> None:
@@ -175,7 +175,7 @@ def _load(topics: SubscriptionsTopics, ranges: Ranges, store: Store, decisions: 
 
     few = sum(end - begin for begin, end in ranges.values()) <= SLICE_OFFSETS
     with _pool(os.cpu_count() or 1, few) as pool:
-        return load(pool, spans(cluster, topics.tenants, ranges), store.directory, refused, progress)
+        return load(pool, spans(cluster, topics.tenants, ranges), store.directory, rejected, progress)
 
 
 def _built(

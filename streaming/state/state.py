@@ -85,11 +85,11 @@ class State:
         )
         return [replace(whole, parts=parts[shard::n], shard=shard) for shard in range(n)]
 
-    def refuse(self, changes: list[tuple[int, int]]) -> None:
-        """Do not apply these changes, given as (partition, offset), now or after a crash. Call before the refusals are
-        published."""
+    def reject(self, changes: list[tuple[int, int]]) -> None:
+        """Do not apply these changes, given as (partition, offset), now or after a crash. Call before publishing the
+        rejections."""
         if changes and self.compactor is not None:
-            self.compactor.refuse(changes)
+            self.compactor.reject(changes)
 
     def apply(self, rows: Iterable[Row], positions: Mapping[SourcePartition, int]) -> None:
         """Apply the changes and segments among the rows of a batch, in the order of `batch_order.in_order`.
@@ -159,12 +159,12 @@ def registered(snapshot: Snapshot, ids: Iterable[str]) -> dict[str, Registered]:
 
 
 def _net(rows: Iterable[Row]) -> tuple[Segment | None, list[str]]:
-    """The last change of each id, as one segment and the ids withdrawn.
+    """The last change of each id, as one segment and the ids unsubscribed.
 
-    A segment's subscription without a change was refused later on.
+    A segment's subscription without a change was rejected later on.
     """
     segments: list[Segment] = []
-    last: dict[str, int | None] = {}  # the segment that holds the last word on an id; None: withdrawn
+    last: dict[str, int | None] = {}  # the segment that holds the last word on an id; None: unsubscribed
     for row in rows:
         if isinstance(row, AcceptedChange):
             last[row.id] = None if row.subscriber is None else row.segment
@@ -175,7 +175,7 @@ def _net(rows: Iterable[Row]) -> tuple[Segment | None, list[str]]:
         stale = [position for position, id in enumerate(segment.ids) if last.get(id, -1) != number]
         if len(stale) < len(segment.ids):
             parts.append((segment, np.array(stale, np.int32)))
-    withdrawn = [id for id, segment_number in last.items() if segment_number is None]
+    unsubscribed = [id for id, segment_number in last.items() if segment_number is None]
     if not parts:
-        return None, withdrawn
-    return (parts[0][0] if len(parts) == 1 and not len(parts[0][1]) else Segment.merge(parts)), withdrawn
+        return None, unsubscribed
+    return (parts[0][0] if len(parts) == 1 and not len(parts[0][1]) else Segment.merge(parts)), unsubscribed

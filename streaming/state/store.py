@@ -2,12 +2,12 @@
 
     state/part-<name>         one part (`packing`)
     state/version-<number>    a manifest: the files and removed positions of a version, what it takes into account
-    state/refused             changes since then that were refused for a reason that is not in them: quotas (`refusals`)
+    state/rejected            changes since then that were rejected for a reason that is not in them: quotas
 
 A manifest is written after the parts it names, and everything has checksums, so what is missing, half-written or
 spoiled is noticed. The last two manifests are kept: if the newest is spoiled there is one before it, and changes since
-then are read from the topic. Without the refusals that would be wrong, so no manifest is used then: the state is built
-from the topic, whose statuses tell what was refused.
+then are read from the topic. Without the `rejections` that would be wrong, so no manifest is used then: the state is
+built from the topic, whose statuses tell what was rejected.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from matchers.index.snapshot import Part, Snapshot
 from streaming.index import packing
 from streaming.kafka.retention import DAY_MS
 from streaming.log import error_fields, logger
-from streaming.state import refusals
-from streaming.state.refusals import Place
+from streaming.state import rejections
+from streaming.state.rejections import Place
 from streaming.state.remote import Copy
 
 log = logger("sluice.state")
@@ -59,15 +59,15 @@ class Store:
         self.bounds = bounds
         self.directory = directory
         self.copy = copy
-        self._file = directory / "refused"
+        self._file = directory / "rejected"
         self._lock = threading.Lock()  # of that file
-        self._refused: set[Place] = set()
+        self._rejected: set[Place] = set()
         self._spoiled = ""  # why these may not be all
         directory.mkdir(parents=True, exist_ok=True)
         if not self._file.exists() and not self._manifests():
-            self._write_refused()
+            self._write_rejected()
         try:
-            self._refused = refusals.read(self._file)
+            self._rejected = rejections.read(self._file)
         except (OSError, MatchingError) as error:
             self._spoiled = str(error)
 
@@ -82,7 +82,7 @@ class Store:
             if old not in kept:
                 old.unlink()
         oldest = kept[min(kept)]
-        self.forget_refused(lambda at: at[1] >= oldest.positions.get(at[0], 0))
+        self.forget_rejected(lambda at: at[1] >= oldest.positions.get(at[0], 0))
         self._update_copy()
 
     def load(
@@ -120,27 +120,27 @@ class Store:
             return "it is more than a day old"
         return None
 
-    def refuse(self, changes: Iterable[Place]) -> None:
-        """Remember refused changes. Raises OSError."""
+    def reject(self, changes: Iterable[Place]) -> None:
+        """Remember rejected changes. Raises OSError."""
         with self._lock:
-            self._refused |= {*changes}
-            self._write_refused()
+            self._rejected |= {*changes}
+            self._write_rejected()
 
-    def refused(self) -> set[Place]:
-        """The refused changes that are newer than some manifest."""
-        return set(self._refused)
+    def rejected(self) -> set[Place]:
+        """The rejected changes that are newer than some manifest."""
+        return set(self._rejected)
 
-    def forget_refused(self, keep: Callable[[Place], bool]) -> None:
+    def forget_rejected(self, keep: Callable[[Place], bool]) -> None:
         with self._lock:
-            left = set(filter(keep, self._refused))
-            if len(left) < len(self._refused):
-                self._refused = left
-                refusals.write(self._file, left)
+            left = set(filter(keep, self._rejected))
+            if len(left) < len(self._rejected):
+                self._rejected = left
+                rejections.write(self._file, left)
 
-    def _write_refused(self) -> None:
-        refusals.write(self._file, self._refused)
+    def _write_rejected(self) -> None:
+        rejections.write(self._file, self._rejected)
         if self.copy is not None:
-            self.copy.refuse(self._file)
+            self.copy.reject(self._file)
 
     def delete(self, retired: Mapping[Part, Path]) -> list[Part]:
         """Delete the files of parts that no manifest names; returns the parts whose files were deleted."""
@@ -159,19 +159,19 @@ class Store:
         self._update_copy()
 
     def forget(self) -> None:
-        """Delete everything except the refused changes: the state is rebuilt."""
+        """Delete everything except the rejected changes: the state is rebuilt."""
         for path in self.directory.iterdir():
             if path != self._file:
                 path.unlink()
         if self._spoiled:
-            refusals.write(self._file, self._refused)
+            rejections.write(self._file, self._rejected)
             self._spoiled = ""
         self._update_copy()
 
     def _update_copy(self) -> None:
         if self.copy is not None:
             self.copy.update(self._named(), self._manifests())
-            self.copy.refuse(self._file)  # last: those are forgotten that only older manifests need
+            self.copy.reject(self._file)  # last: those are forgotten that only older manifests need
 
     def _manifests(self) -> list[Path]:
         """The manifests, newest first."""

@@ -128,7 +128,7 @@ class Totals:
         self._gone |= earlier._gone
 
     def sweep(self, snapshot: Snapshot) -> None:
-        """Forget whoever has no subscription any more, and each subscription that is withdrawn or has moved."""
+        """Forget whoever has no subscription any more, and each subscription that is unsubscribed or has moved."""
         subscribers, subscriptions = self._subscribers, self._subscriptions
         has_one = np.zeros(len(subscribers), np.bool_)
         names = subscribers.names

@@ -26,7 +26,7 @@ from streaming.documents.subscriptions import (
     MAX_DOCUMENT_BYTES,
     MAX_ID_LENGTH,
     SUBSCRIBER,
-    Refused,
+    Rejected,
     Subscription,
     has_long_integer,
     read_change,
@@ -59,7 +59,7 @@ class ChangeRecords:
 
 
 @dataclass(frozen=True)
-class Withdrawn:
+class Unsubscribed:
     id: str
 
 
@@ -71,13 +71,13 @@ class Paused:
     subscriber: str
 
 
-Outcome = Subscription | Paused | Withdrawn | Refused
+Outcome = Subscription | Paused | Unsubscribed | Rejected
 
 
 @dataclass(frozen=True)
 class CompiledChanges:
     outcomes: list[Outcome]  # of each record
-    segment: Segment  # the last word on each id; without those withdrawn; its notes are those of `notes.notes`
+    segment: Segment  # the last word on each id; without those unsubscribed; its notes are those of `notes.notes`
 
 
 def compile_changes(changes: ChangeRecords) -> CompiledChanges:
@@ -103,13 +103,13 @@ def _compile(changes: ChangeRecords) -> CompiledChanges:
         tenant = changes.tenant(row)
         try:
             change = read_change(keys[row], values[row].as_py(), tenant)
-        except Refused as refused:
-            refused.id = tenant.qualified(refused.id) if refused.id else None
-            outcomes[row] = refused
+        except Rejected as rejected:
+            rejected.id = tenant.qualified(rejected.id) if rejected.id else None
+            outcomes[row] = rejected
             continue
         subscription = change.subscription._replace(id=tenant.qualified(change.subscription.id))
         if change.conjunctions is None:
-            outcomes[row] = Withdrawn(subscription.id)
+            outcomes[row] = Unsubscribed(subscription.id)
         else:
             outcomes[row] = Paused(subscription.id, subscription.subscriber) if change.paused else subscription
             conjunctions.append((subscription, change.conjunctions))
@@ -119,7 +119,7 @@ def _compile(changes: ChangeRecords) -> CompiledChanges:
     )
     parts.append((segment, rows))
 
-    last = {outcome.id: row for row, outcome in enumerate(outcomes) if type(outcome) is not Refused}
+    last = {outcome.id: row for row, outcome in enumerate(outcomes) if type(outcome) is not Rejected}
     live: list[tuple[Segment, Int32]] = []
     for segment, rows in parts:
         stale = [i for i, row in enumerate(rows) if last[outcomes[row].id] != row]
@@ -197,7 +197,7 @@ def _by_member(
             if paused or not isinstance(pattern, dict):
                 continue
             patterns.append(orjson.dumps(pattern))
-        except (Refused, ValueError, TypeError):
+        except (Rejected, ValueError, TypeError):
             continue
         rows.append(row)
         subscriptions.append(subscription._replace(id=tenant.qualified(subscription.id)))

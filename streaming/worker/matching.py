@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from matchers.contract.tables import Int32
-from streaming.documents.subscriptions import Refused
+from streaming.documents.subscriptions import Rejected
 from streaming.index import packing
 from streaming.index.parts import PartHandle, forget_files, opened
 from streaming.progress import Progress, place, places
@@ -36,7 +36,7 @@ from streaming.rows import (
     sorted_by_topic,
 )
 from streaming.tenants import Tenants, change_partition
-from streaming.worker.compiling import ChangeRecords, CompiledChanges, Outcome, Paused, Withdrawn, compile_changes
+from streaming.worker.compiling import ChangeRecords, CompiledChanges, Outcome, Paused, Unsubscribed, compile_changes
 from streaming.worker.counting import DeliveryCounter
 from streaming.worker.epoch import Epoch
 from streaming.worker.events.matches import EventMatching, Matches, decoders
@@ -182,8 +182,8 @@ class Work:
 
 
 def _compile(rows: pa.RecordBatch, tenants: Tenants) -> Iterator[dict[str, Any]]:
-    """CHANGE and REFUSAL rows, and after them the SEGMENT row with their subscriptions. Their partitions are partitions
-    of changes."""
+    """CHANGE and REJECTION rows, and after them the SEGMENT row with their subscriptions. Their partitions are those of
+    changes."""
     if not len(rows):
         return
     rows = _with_change_partitions(rows)
@@ -216,21 +216,21 @@ def _is_contested(rows: pa.RecordBatch, outcomes: Sequence[Outcome]) -> bool:
     if len(pc.unique(rows["partition"])) == 1:
         return False
     return any(
-        not isinstance(outcome, Refused) and partition.setdefault(outcome.id, p) != p
+        not isinstance(outcome, Rejected) and partition.setdefault(outcome.id, p) != p
         for outcome, p in zip(outcomes, rows["partition"].to_pylist(), strict=True)
     )
 
 
 def _outcomes(rows: pa.RecordBatch, compiled: CompiledChanges) -> Iterator[dict[str, Any]]:
     for row, outcome in zip(rows.to_pylist(), compiled.outcomes, strict=True):
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, Rejected):
             yield row | {
-                "kind": RowKind.REFUSAL,
+                "kind": RowKind.REJECTION,
                 "reason": str(outcome),
                 "subscriptions": [outcome.id] if outcome.id else [],
             }
         else:
-            subscribers = [] if isinstance(outcome, Withdrawn) else [outcome.subscriber]
+            subscribers = [] if isinstance(outcome, Unsubscribed) else [outcome.subscriber]
             reason = PAUSED if isinstance(outcome, Paused) else None
             yield row | {
                 "kind": RowKind.CHANGE,

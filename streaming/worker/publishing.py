@@ -39,7 +39,7 @@ class Task:
     client: Client
     _stopped: bool = field(default=False, init=False)
     _missing: set[str] = field(default_factory=set, init=False)
-    _refused: dict[str, str] = field(default_factory=dict, init=False)  # by topic
+    _rejected: dict[str, str] = field(default_factory=dict, init=False)  # by topic
     _read: Progress = field(default_factory=Progress, init=False)
     _published: Published = field(default_factory=Published, init=False)
 
@@ -119,7 +119,7 @@ class Task:
         """Commit the transaction, after which `read` counts; None if topics are missing. Deleted topics, and topics
         whose records the broker rejects, are found while it is sent: the transaction is then composed again."""
         while True:
-            self._missing |= transaction.compose(self._refused)
+            self._missing |= transaction.compose(self._rejected)
             if self._missing:
                 return None
             notes: dict[TopicPartition, str] = {}
@@ -133,11 +133,11 @@ class Task:
                 )
             except Aborted as aborted:
                 self._producer = aborted.producer
-                if self.settings.dead_letters in {*aborted.gone, *aborted.refused}:
+                if self.settings.dead_letters in {*aborted.gone, *aborted.rejected}:
                     raise TopicMissing(f"dead letters cannot be written: {aborted}") from aborted
-                if not aborted.refused.keys() - self._refused.keys() and transaction.aborted + 1 >= LEAST_ATTEMPTS:
+                if not aborted.rejected.keys() - self._rejected.keys() and transaction.aborted + 1 >= LEAST_ATTEMPTS:
                     raise Unsettled(f"aborted {LEAST_ATTEMPTS} times: {aborted}") from aborted
-                self._refused |= aborted.refused
+                self._rejected |= aborted.rejected
                 transaction.aborted += 1
             else:
                 self._producer = committed.producer

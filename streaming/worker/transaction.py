@@ -112,11 +112,11 @@ class Transaction:
         mine = ((topic, max(begin, self.begin), min(end, self.end)) for topic, begin, end in self.batch.topics)
         return offsets_behind(columns.partition, columns.offset, mine)
 
-    def compose(self, refused: Mapping[str, str]) -> set[str]:
+    def compose(self, rejected: Mapping[str, str]) -> set[str]:
         """Decide where each delivery goes; returns topics that are missing, or have fewer partitions than the driver
         says, and then nothing is decided.
 
-        `refused` maps topics for which the broker refuses records to its reason.
+        `rejected` maps topics for which the broker rejects records to its reason.
         """
         settings, publication = self.batch.settings, self.batch.publication
         told = publication.counts(self._topics, settings.partitions)
@@ -135,9 +135,9 @@ class Transaction:
         if isinstance(partition, int):  # BY_KEY, in the one topic
             partition = partitions_of(SUBSCRIBERS.names.take(self._distinct), int(counts.max(initial=1)))[self._of]
         self._to = np.array([begin[topic] for topic in self._topics], np.int64)[self._of] + partition
-        is_refused = np.array([topic in refused for topic in self._topics], bool)
-        bad = ((counts == 0) | is_refused)[self._of] | (self._sizes > settings.max_bytes) | self._over
-        self._refused, self._exists = refused, counts > 0
+        is_rejected = np.array([topic in rejected for topic in self._topics], bool)
+        bad = ((counts == 0) | is_rejected)[self._of] | (self._sizes > settings.max_bytes) | self._over
+        self._rejected, self._exists = rejected, counts > 0
         self._good, self._bad = np.flatnonzero(~bad), np.flatnonzero(bad)
         self._letters_to = range(len(self.destinations), len(self.destinations) + there.get(settings.dead_letters, 0))
         self.destinations += [(settings.dead_letters, partition) for partition in range(len(self._letters_to))]
@@ -260,8 +260,8 @@ class Transaction:
             reason = records.OVERSIZE
             detail = f"{self._sizes[delivery]} bytes with headers; deliveries.max_bytes is {settings.max_bytes}"
         else:
-            reason = records.TOPIC_REFUSED
-            detail = f"the broker refuses it for topic {topic}: {self._refused[topic]}"
+            reason = records.TOPIC_REJECTED
+            detail = f"the broker rejects it for topic {topic}: {self._rejected[topic]}"
         self.letters_to[name, reason] += 1
         ids = deliveries.ids[deliveries.ids_start[delivery] : deliveries.ids_start[delivery + 1]].tobytes().decode()
         about = {"subscriber": name, "subscriptionids": ids, "matchversion": str(publication.version)}

@@ -131,7 +131,7 @@ def test_a_wrong_answer_ends_with_exit_code_1(tmp_path: Path, monkeypatch: pytes
         (["--sizes", "0"], "sizes cannot be '0'; they are numbers"),
     ],
 )
-def test_wrong_flags_are_refused(flags: list[str], message: str) -> None:
+def test_wrong_flags_are_rejected(flags: list[str], message: str) -> None:
     result = run(*flags)
     assert result.exit_code != 0
     assert message in " ".join(result.output.split())

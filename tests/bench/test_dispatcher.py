@@ -60,6 +60,6 @@ def test_the_rate_counts_all_steps_and_that_of_the_engine_one() -> None:
         assert outcome.values("sff", "engine")[x] > outcome.values("sff", "rate")[x]
 
 
-def test_texts_are_refused() -> None:
+def test_texts_are_rejected() -> None:
     with pytest.raises(BenchError, match=r"numerical cannot be 0.5; it must be 1: a dispatcher reads numbers only"):
         Dispatcher(numerical=0.5)

@@ -120,7 +120,7 @@ def test_events_are_measured_in_batches() -> None:
         (["--scenario", "eventbus"], "unknown scenario 'eventbus'; did you mean 'event-bus'?"),
     ],
 )
-def test_wrong_flags_are_refused_with_what_would_work(arguments: list[str], message: str) -> None:
+def test_wrong_flags_are_rejected_with_what_would_work(arguments: list[str], message: str) -> None:
     result = bench(*TINY, *arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.replace("│", " ").split())

@@ -181,7 +181,7 @@ def test_it_shrinks_by_the_filters_behind_an_interface() -> None:
         ({"values": 0}, "values cannot be 0"),
     ],
 )
-def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_is_rejected(change: dict[str, Any], message: str) -> None:
     with pytest.raises(BenchError, match=message):
         replace(TOY, **change)
 
@@ -250,7 +250,7 @@ def test_it_is_the_interfaces_that_are_checked(
         (["--scenario", "pcm"], "unknown scenario 'pcm'; known: event-bus, intervals, pcm-default"),
     ],
 )
-def test_wrong_flags_are_refused_with_what_would_work(arguments: list[str], message: str) -> None:
+def test_wrong_flags_are_rejected_with_what_would_work(arguments: list[str], message: str) -> None:
     result = bench(*TINY, *arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.replace("│", " ").split())

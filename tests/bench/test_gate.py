@@ -210,14 +210,14 @@ def test_a_record_replaces_its_points_and_keeps_the_others(file: Path, monkeypat
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"work": {"figures": {}}}', '{"work": 3}'])
-def test_a_file_of_something_else_is_refused(content: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_something_else_is_rejected(content: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text(content)
     result = gate(monkeypatch, {"work": Scripted()}, file)
     assert result.exit_code == 2
     assert "is no file of recorded figures" in " ".join(result.stderr.replace("│", " ").split())
 
 
-def test_an_unknown_point_is_refused_with_the_known_ones(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_point_is_rejected_with_the_known_ones(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = gate(monkeypatch, {"match-1k": Scripted()}, file, "--only", "match-1m")
     assert result.exit_code == 2
     assert "unknown point 'match-1m'" in result.stderr

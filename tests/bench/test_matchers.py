@@ -197,7 +197,7 @@ def test_options_reach_their_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
     assert objects(result)[0]["options"] == given
 
 
-def test_an_option_that_an_algorithm_refuses_is_a_wrong_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_that_an_algorithm_rejects_is_a_wrong_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     def build(table: SubscriptionTable, g: int = 1) -> Matcher:
         raise MatchingError(f"g must be 1, not {g}")
 
@@ -230,7 +230,7 @@ def test_what_an_algorithm_takes_as_functions_is_no_option(monkeypatch: pytest.M
         (["--width", "2"], "width cannot be 2.0"),
     ],
 )
-def test_wrong_flags_are_refused_with_what_would_work(arguments: list[str], message: str) -> None:
+def test_wrong_flags_are_rejected_with_what_would_work(arguments: list[str], message: str) -> None:
     result = bench(*TINY, *arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.replace("│", " ").split())
@@ -434,7 +434,7 @@ def test_an_index_that_the_memory_does_not_hold_is_left_out_and_named(monkeypatc
     kb = int(Path("/proc/meminfo").read_text().split(maxsplit=2)[1])  # MemTotal comes first
 
     def build(table: SubscriptionTable) -> Matcher:
-        np.empty((kb - 10_000) * 1024, np.uint8)  # without a limit only more than there is in all is refused
+        np.empty((kb - 10_000) * 1024, np.uint8)  # without a limit only more than there is in all is rejected
         return ALGORITHMS["scan"](table)
 
     monkeypatch.setitem(ALGORITHMS, "huge", Algorithm(build))

@@ -379,7 +379,7 @@ def test_a_sweep_ends_with_what_it_left_out(tmp_path: Path) -> None:
     assert {row["series"] for row in rows(tmp_path / "hem-5.csv") if not row["left_out"]} == {"scan"}
 
 
-def test_more_memory_than_there_is_is_refused() -> None:
+def test_more_memory_than_there_is_is_rejected() -> None:
     with memory.limited(), pytest.raises(MemoryError):
         np.ones(1 << 40)
     np.ones(1 << 10)
@@ -476,13 +476,13 @@ def test_every_experiment_states_what_can_be_run(figure: Figure) -> None:
         (["rein", "--figures", "99"], "rein has no experiment '99'; known: 7, table3, 8"),
     ],
 )
-def test_unknown_papers_and_figures_are_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_unknown_papers_and_figures_are_rejected(tmp_path: Path, arguments: list[str], message: str) -> None:
     result = sweep(tmp_path, *arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.replace("│", " ").split())
 
 
-def test_a_scale_of_nothing_is_refused(tmp_path: Path) -> None:
+def test_a_scale_of_nothing_is_rejected(tmp_path: Path) -> None:
     result = CliRunner().invoke(run_stream.app, ["bench", "sweep", "hem", "--scale", "0", "--out", str(tmp_path)])
     assert result.exit_code == 2
     assert "scale cannot be 0" in result.stderr

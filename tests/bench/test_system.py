@@ -194,7 +194,7 @@ def test_a_system_is_stopped_when_its_time_is_over(
         (["--systems", "join", "--layout", "topic_per_subscriber"], "the baselines only support --layout shared"),
     ],
 )
-def test_systems_that_cannot_be_measured_are_refused(flags: list[str], reason: str) -> None:
+def test_systems_that_cannot_be_measured_are_rejected(flags: list[str], reason: str) -> None:
     done = CliRunner().invoke(app, ["system", *flags], env={"COLUMNS": "200"})
     assert done.exit_code == 2
     assert reason in done.output

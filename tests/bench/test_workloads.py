@@ -180,7 +180,7 @@ def test_with_a_dataset_predicates_lie_around_its_values(tmp_path: Path) -> None
         ({"width_spread": 0.8}, r"width spread cannot be 0.8; it must be within 0 .. 0.7"),
     ],
 )
-def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_is_rejected(change: dict[str, Any], message: str) -> None:
     with pytest.raises(BenchError, match=message):
         replace(SMALL, **change)
 
@@ -197,7 +197,7 @@ def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None
         ("pareto:1", "above 1"),
     ],
 )
-def test_unknown_distributions_are_refused(text: str, message: str) -> None:
+def test_unknown_distributions_are_rejected(text: str, message: str) -> None:
     with pytest.raises(BenchError, match=message):
         Distribution.parse(text)
 
@@ -218,13 +218,13 @@ def test_attributes_have_no_normal_distribution() -> None:
         ("1 2\n3 4\n", "2 columns, fewer than the 12"),
     ],
 )
-def test_data_that_cannot_be_used_is_refused_with_its_file(tmp_path: Path, content: str | None, message: str) -> None:
+def test_data_that_cannot_be_used_is_rejected_with_its_file(tmp_path: Path, content: str | None, message: str) -> None:
     file = tmp_path / "data.txt"
     if content is not None:
         file.write_text(content)
-    with pytest.raises(BenchError, match=message) as refused:
+    with pytest.raises(BenchError, match=message) as rejected:
         replace(SMALL, dataset=file).batch()
-    assert str(file) in str(refused.value)
+    assert str(file) in str(rejected.value)
 
 
 @pytest.mark.parametrize(

@@ -120,8 +120,8 @@ def _run(command: Sequence[str], flags: Mapping[str, str], r: Random, kills: boo
 
 
 def _create(cluster: Cluster, topics: Sequence[str]) -> None:
-    if refused := cluster.topics().create([Topic(name) for name in topics]):
-        raise JobError(f"topics were refused: {refused}")
+    if rejected := cluster.topics().create([Topic(name) for name in topics]):
+        raise JobError(f"topics were rejected: {rejected}")
 
 
 def _write(cluster: Cluster, written: Sequence[records.Record]) -> None:

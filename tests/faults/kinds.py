@@ -313,7 +313,7 @@ def crowd(system: System, r: Random) -> float:
     system.writing.subscribe(newcomers)
     system.settle()
     time.sleep(r.uniform(1.0, 3.0))
-    system.writing.withdraw(newcomers)
+    system.writing.unsubscribe(newcomers)
     system.settle()
     system.forget(newcomers)
     return time.monotonic() - began

@@ -22,9 +22,9 @@ from matchers.language import naive
 from matchers.language.lowering import MAX_RANGES, lower
 from matchers.language.model import Pattern
 from matchers.language.parsing import parse
-from streaming.documents.subscriptions import Change, Refused, Subscription, read_change
+from streaming.documents.subscriptions import Change, Rejected, Subscription, read_change
 from streaming.index.notes import NEVER
-from streaming.worker.compiling import Paused, Withdrawn, compile_changes
+from streaming.worker.compiling import Paused, Unsubscribed, compile_changes
 from tests.support.doubles.stage import changes
 from tests.support.generators import workloads
 from tests.support.generators.strategies import SYMBOLS, choice, events_near, fields, numbers, scalars, texts
@@ -93,11 +93,11 @@ def histories(draw: st.DrawFn) -> tuple[list[Record], list[dict[str, Any]]]:
     return found, draw(st.lists(events_near(shapes), min_size=1, max_size=5))
 
 
-def one_by_one(key: bytes | None, value: bytes | None) -> Change | Refused:
+def one_by_one(key: bytes | None, value: bytes | None) -> Change | Rejected:
     try:
         return read_change(key, value)
-    except Refused as refused:
-        return refused
+    except Rejected as rejected:
+        return rejected
 
 
 @given(history=histories())
@@ -107,13 +107,13 @@ def test_compiled_together_or_one_by_one(history: tuple[list[Record], list[dict[
     expected: dict[str, tuple[Subscription, Any]] = {}
     for (key, value), outcome in zip(given, compiled.outcomes, strict=True):
         change = one_by_one(key, value)
-        if isinstance(change, Refused):
-            assert isinstance(outcome, Refused)
+        if isinstance(change, Rejected):
+            assert isinstance(outcome, Rejected)
             assert (outcome.id, str(outcome)) == (change.id, str(change))
             continue
         expected.pop(change.subscription.id, None)
         if change.conjunctions is None:
-            assert outcome == Withdrawn(change.subscription.id)
+            assert outcome == Unsubscribed(change.subscription.id)
         elif change.paused:
             assert outcome == Paused(change.subscription.id, change.subscription.subscriber)
             expected[change.subscription.id] = (change.subscription, None)
@@ -237,11 +237,11 @@ def test_a_shape_means_what_its_documents_mean(shape: Callable[[Random], Any]) -
     assert [sorted(ids) for ids in found] == [sorted(ids) for ids in naive.match(parsed, events)]
 
 
-def test_one_of_many_of_a_shape_is_refused_alone() -> None:
+def test_one_of_many_of_a_shape_is_rejected_alone() -> None:
     numbers = [*range(12), 2**53 + 1, 2**53]
     values = [json.dumps({"id": f"s{n}", "subscriber": "alice", "pattern": {"x": [n]}}).encode() for n in numbers]
     outcomes = compile_changes(changes([(None, value) for value in values])).outcomes
-    assert [type(outcome) for outcome in outcomes] == [*([Subscription] * 12), Refused, Subscription]
+    assert [type(outcome) for outcome in outcomes] == [*([Subscription] * 12), Rejected, Subscription]
 
 
 def test_many_of_one_shape_are_compiled_as_columns() -> None:
@@ -258,14 +258,14 @@ def test_many_of_one_shape_are_compiled_as_columns() -> None:
     assert segment.vocabulary.cuts == expected.vocabulary.cuts
 
 
-def test_many_of_one_shape_that_are_too_large_are_refused_as_each_alone_is() -> None:
+def test_many_of_one_shape_that_are_too_large_are_rejected_as_each_alone_is() -> None:
     numbers = [*range(10)] * (MAX_RANGES // 10 + 1)
     values = [json.dumps({"id": f"s{i}", "subscriber": "a", "pattern": {"x": numbers}}).encode() for i in range(8)]
     outcomes = compile_changes(changes([(None, value) for value in values])).outcomes
-    assert [type(outcome) for outcome in outcomes] == [Refused] * 8
+    assert [type(outcome) for outcome in outcomes] == [Rejected] * 8
 
 
-def test_members_that_are_too_large_together_are_refused() -> None:
+def test_members_that_are_too_large_together_are_rejected() -> None:
     """No two patterns have one shape, and each member is small enough by itself."""
     half = [*range(10)] * (MAX_RANGES // 20 + 1)
     patterns = {f"s{i}": {"x": half, "y": half} | {f"z{j}": [1] for j in range(4) if i >> j & 1} for i in range(16)}
@@ -274,7 +274,7 @@ def test_members_that_are_too_large_together_are_refused() -> None:
 
 
 @pytest.mark.parametrize("number", ["9" * 500, "-" + "9" * 500, "1e999", str(2**64), str(2**64 + 1), str(2**53 + 1)])
-def test_numbers_that_no_double_is_are_refused_in_patterns_of_many_shapes(number: str) -> None:
+def test_numbers_that_no_double_is_are_rejected_in_patterns_of_many_shapes(number: str) -> None:
     """A writer of JSON may write infinity as null."""
     values = [
         f'{{"id": "s{i}", "subscriber": "a", "pattern": {{"x": [{number}], {others}"y": [1]}}}}'.encode()
@@ -283,4 +283,4 @@ def test_numbers_that_no_double_is_are_refused_in_patterns_of_many_shapes(number
     ]
     outcomes = compile_changes(changes([(None, value) for value in values])).outcomes
     whole = number == str(2**64)  # a double is exactly that
-    assert [type(outcome) for outcome in outcomes] == [Subscription if whole else Refused] * 16
+    assert [type(outcome) for outcome in outcomes] == [Subscription if whole else Rejected] * 16

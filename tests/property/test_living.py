@@ -119,12 +119,12 @@ def one_in(n: int) -> st.SearchStrategy[bool]:
 def histories(draw: st.DrawFn) -> BatchHistory:
     some = draw(st.lists(patterns(), min_size=1, max_size=8))
     more = [*[{}] * 10, *[{"paused": True}] * 2, *[{"expires_at": f"1970-01-01T00:00:0{n}Z"} for n in (1, 2, 3, 4)]]
-    refused = {"pattern": {"x": 5}}
+    rejected = {"pattern": {"x": 5}}
     document = st.builds(
         lambda subscriber, pattern, more: {"subscriber": subscriber, "pattern": pattern} | more,
         st.sampled_from(["alice", "bob", "carol"]),
         st.sampled_from(some),
-        st.sampled_from([*more, refused, refused]),
+        st.sampled_from([*more, rejected, rejected]),
     )
     changed = st.builds(
         Changed,

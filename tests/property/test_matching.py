@@ -150,7 +150,7 @@ def test_an_approximate_algorithm_misses_no_match(name: str, table: dict[str, An
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[dict[str, Any]], Events]:
-    """Updates, each a pattern by id, or None where the subscription is withdrawn; and events."""
+    """Updates, each a pattern by id, or None where the subscription is unsubscribed; and events."""
     ids = st.sampled_from([f"s{i}" for i in range(12)])
     updates = draw(st.lists(st.dictionaries(ids, st.none() | patterns(), min_size=1, max_size=6), max_size=6))
     added = [pattern for update in updates for pattern in update.values() if pattern is not None]

@@ -98,8 +98,8 @@ class SlotMachine(RuleBasedStateMachine):
         self.of().delete(subscriber)
 
     @rule(subscriber=few, why=few)
-    def refuse(self, subscriber: int, why: int) -> None:
-        self.of().refuse(subscriber, why)
+    def reject(self, subscriber: int, why: int) -> None:
+        self.of().reject(subscriber, why)
 
     @invariant()
     def holds(self) -> None:
@@ -123,7 +123,7 @@ class SlotMachine(RuleBasedStateMachine):
 
 
 EVERYTHING = [
-    *("started beside another", "started again", "woke up", "crashed", "deleted", "refused", "superseded"),
+    *("started beside another", "started again", "woke up", "crashed", "deleted", "rejected", "superseded"),
     *("second attempt", "a zombie goes on", "partition added"),
 ]
 

@@ -48,7 +48,7 @@ def test_each_file_is_missed_and_each_kind_of_fault_noticed(remote: bool) -> Non
         for kind in KINDS:
             is_used = started(remote, [Spoil(file, kind, 1_000 + file, 3)])
             used[is_used] += 1
-            if kind in ("empty", "missing") and name.startswith("refused"):
+            if kind in ("empty", "missing") and name.startswith("rejected"):
                 assert not is_used
     assert used[True]
     assert used[False]

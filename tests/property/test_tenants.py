@@ -16,10 +16,10 @@ from matchers.index.snapshot import Snapshot
 from matchers.language import naive
 from matchers.language.model import Pattern
 from matchers.language.parsing import parse
-from streaming.documents.subscriptions import MAX_ID_LENGTH, Refused, Subscription
+from streaming.documents.subscriptions import MAX_ID_LENGTH, Rejected, Subscription
 from streaming.index import notes
 from streaming.tenants import Tenant, Tenants, change_partition
-from streaming.worker.compiling import ChangeRecords, Paused, Withdrawn, compile_changes
+from streaming.worker.compiling import ChangeRecords, Paused, Unsubscribed, compile_changes
 from tests.support.doubles.stage import changes
 
 pytestmark = pytest.mark.kernels
@@ -49,7 +49,7 @@ PATTERNS: list[Any] = [
     {"x": [1]},
     {"$or": [{"country": ["FR"]}, {"y": [1]}]},
     {"$not": {"country": ["CH"]}},
-    {"x": 5},  # refused
+    {"x": 5},  # rejected
 ]
 EVENTS = [
     {field: value for field, value in (("country", country), ("x", x), ("y", y)) if value != "absent"}
@@ -87,8 +87,8 @@ def matched(tenant: str, pattern: bytes) -> frozenset[int]:
 
 
 def expected(tenant: Tenant, id: str, value: bytes | None) -> tuple[str, str, frozenset[int]] | None:
-    """The id, the subscriber and the events of the subscription that a change makes; None if it is to be refused. A
-    withdrawal has no subscriber."""
+    """The id, the subscriber and the events of the subscription that a change makes; None if it is to be rejected. A
+    deletion has no subscriber."""
     if not tenant.name and id.startswith(("acme/", "list/")):
         return None
     qualified = f"{tenant.name}/{id}" if tenant.name else id
@@ -105,20 +105,20 @@ def expected(tenant: Tenant, id: str, value: bytes | None) -> tuple[str, str, fr
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_of_10_000_documents_each_is_refused_or_stays_within_its_tenant(seed: int) -> None:
+def test_of_10_000_documents_each_is_rejected_or_stays_within_its_tenant(seed: int) -> None:
     given = records(Random(seed))
     compiled = compile_changes(given)
     current: dict[str, tuple[str, frozenset[int]]] = {}
-    refused = 0
+    rejected = 0
     for row, outcome in enumerate(compiled.outcomes):
         wanted = expected(given.tenant(row), (given.keys[row] or b"").decode(), given.values[row].as_py())
         if wanted is None:
-            assert isinstance(outcome, Refused), (row, outcome)
-            refused += 1
+            assert isinstance(outcome, Rejected), (row, outcome)
+            rejected += 1
             continue
         id, subscriber, events = wanted
         if not subscriber:
-            assert outcome == Withdrawn(id)
+            assert outcome == Unsubscribed(id)
             current.pop(id, None)
         else:
             assert isinstance(outcome, Subscription | Paused)
@@ -129,7 +129,7 @@ def test_of_10_000_documents_each_is_refused_or_stays_within_its_tenant(seed: in
     found = Snapshot(algorithm="scan").update(segment).match(EVENTS)
     for number, ids in enumerate(found):
         assert set(ids) == {id for id, (_, events) in current.items() if number in events}, EVENTS[number]
-    assert refused > DOCUMENTS // 4
+    assert rejected > DOCUMENTS // 4
     assert {id.split("/")[0] for id in current} >= {"acme", "list"}
 
 

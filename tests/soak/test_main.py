@@ -1,4 +1,4 @@
-"""The command writes its files whatever happens, and refuses what would lose them."""
+"""The command writes its files whatever happens, and rejects what would lose them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_exit_code_is_that_of_the_outcome(monkeypatch: pytest.MonkeyPatch) -
         (("--set", "matching.algorithm"), "--set matching.algorithm has no value"),
     ],
 )
-def test_what_cannot_be_is_refused_at_once(
+def test_what_cannot_be_is_rejected_at_once(
     arguments: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):

@@ -140,7 +140,7 @@ def places(sources: Path) -> CacheDirectories:
             continue
         directory = sources / "__pycache__" if root is sources else root / name
         try:
-            _refuse_foreign(root)
+            _reject_foreign(root)
             read.append(directory)
             _make(directory)
         except OSError as error:
@@ -163,12 +163,12 @@ def _temporary() -> Path | None:
     return None
 
 
-def _refuse_foreign(root: Path) -> None:
+def _reject_foreign(root: Path) -> None:
     """Make the temporary one. Raises OSError if another user could have written what is in a directory of this user."""
     if sys.platform == "win32":
         return
     if root == _temporary():
-        _refuse_replaceable(root.parent)
+        _reject_replaceable(root.parent)
         with suppress(FileExistsError):
             root.mkdir(0o700)
         found, forbidden = root.lstat(), 0o077
@@ -184,7 +184,7 @@ def _refuse_foreign(root: Path) -> None:
         raise OSError(f"its mode is {stat.S_IMODE(found.st_mode):04o}, so it may have files of other users")
 
 
-def _refuse_replaceable(directory: Path) -> None:
+def _reject_replaceable(directory: Path) -> None:
     """Raises OSError if another user could replace what is in a directory."""
     found = directory.stat()
     if found.st_uid not in (0, os.getuid()):
@@ -195,7 +195,7 @@ def _refuse_replaceable(directory: Path) -> None:
 
 def _make(directory: Path) -> None:
     """Make a directory, or make sure that it can be written. Raises OSError."""
-    _refuse_foreign(directory.parent)
+    _reject_foreign(directory.parent)
     directory.mkdir(parents=True, exist_ok=True)
     tempfile.TemporaryFile(dir=directory).close()
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from matchers.index.snapshot import Snapshot
 from streaming.index import notes
-from streaming.rows import AcceptedChange, DeliveryCounts, Refusal, Row
+from streaming.rows import AcceptedChange, DeliveryCounts, Rejection, Row
 from streaming.state.state import registered
 from streaming.tenants import ANYBODY, Tenant, Tenants, topic_partition
 from streaming.worker.publication import Quota, Share
@@ -22,11 +22,11 @@ REMEMBERED_S = 120  # those that were counted in last: late events count with th
 
 @dataclass
 class SubscriptionQuota:
-    """Limits the subscriptions of a subscriber, and of a tenant; 0: no limit. Further ones are refused.
+    """Limits the subscriptions of a subscriber, and of a tenant; 0: no limit. Further ones are rejected.
 
     The subscriptions of each are counted once at the start and updated with each change. All subscriptions that exist
-    when a query first starts, or when its state is rebuilt from the topics, are accepted. Refusals are written down
-    before they are published (`Store.refuse`), so that a restart refuses the same.
+    when a query first starts, or when its state is rebuilt from the topics, are accepted. Rejections are written down
+    before they are published (`Store.reject`), so that a restart rejects the same.
     """
 
     most: int
@@ -51,9 +51,9 @@ class SubscriptionQuota:
                 self._of_tenant[self._tenant(partition).name] += n
 
     def checked(self, rows: Sequence[Row], snapshot: Snapshot) -> Sequence[Row]:
-        """The rows of a batch, with changes beyond the limits as refusals; counts the others.
+        """The rows of a batch, with changes beyond the limits as rejections; counts the others.
 
-        Only the last change of an id counts. If it is refused, so are those before it in the batch: the subscription
+        Only the last change of an id counts. If it is rejected, so are those before it in the batch: the subscription
         stays as it was.
         """
         if not self.limits_any:
@@ -64,12 +64,12 @@ class SubscriptionQuota:
                 last.pop(row.id, None)
                 last[row.id] = row
         owners = {id: subscription.subscriber for id, subscription in registered(snapshot, last).items()}
-        refused: dict[str, str] = {}  # the reason by id
+        rejected: dict[str, str] = {}  # the reason by id
         for id, change in last.items():
             before, after = owners.get(id), change.subscriber
             tenant = self._tenant(change.record.partition)
             if after is not None and (reason := self._over(tenant, before, after)):
-                refused[id] = reason
+                rejected[id] = reason
                 continue
             if before is not None:
                 self._count[before] -= 1
@@ -78,14 +78,14 @@ class SubscriptionQuota:
                 self._count[after] += 1
                 self._of_tenant[tenant.name] += 1
         return [
-            Refusal(row.record, row.id, refused[row.id])
-            if isinstance(row, AcceptedChange) and row.id in refused
+            Rejection(row.record, row.id, rejected[row.id])
+            if isinstance(row, AcceptedChange) and row.id in rejected
             else row
             for row in rows
         ]
 
     def _over(self, tenant: Tenant, before: str | None, after: str) -> str:
-        """The reason to refuse a subscription for the subscriber `after` in the place of one for `before`, or ""."""
+        """The reason to reject a subscription for the subscriber `after` in the place of one for `before`, or ""."""
         most = tenant.max_subscriptions
         if most and before is None and self._of_tenant[tenant.name] >= most:
             return f"the tenant {tenant.name} may have at most {most:,} subscriptions; unsubscribe another first"

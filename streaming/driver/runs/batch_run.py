@@ -243,7 +243,7 @@ class BatchRun(ABC, Generic[Batch]):
             if is_events(source):
                 rows.append(DeadLetter(source, record, records.POISON_EVENT, detail))
             else:
-                rows.append(self.pipeline.names.refusal(source, record, detail))
+                rows.append(self.pipeline.names.rejection(source, record, detail))
             rows.append(
                 ReadProgress(
                     source=source,

@@ -25,7 +25,7 @@ class Reaction(IntEnum):
     LOOK_UP = 2  # look up the coordinator, then the same request
     REFRESH = 3  # look up the leaders, then the same bytes: the sequence of their records deduplicates
     GONE = 4  # as REFRESH; but if it lasts, the topic does not exist
-    REFUSED = 5  # abort, and name the topic: it never takes these records
+    REJECTED = 5  # abort, and name the topic: it never takes these records
     ABORT = 6  # abort; the next transaction may succeed
     FORBIDDEN = 7  # a right is missing, or a topic that the job itself needs
     FAILED = 8  # a setting is wrong, or this program
@@ -78,7 +78,7 @@ _REACTIONS: dict[int, Reaction] = {
             errors.OffsetNotAvailableError,
         ),
         Reaction.GONE: (errors.UnknownTopicOrPartitionError,),
-        Reaction.REFUSED: (
+        Reaction.REJECTED: (
             errors.TopicAuthorizationFailedError,
             errors.MessageSizeTooLargeError,
             errors.RecordListTooLargeError,
@@ -148,10 +148,10 @@ def error_of(request: str, of: str, answer: BrokerError) -> JobError:
     reaction = reaction_to(request, answer)
     if reaction is Reaction.UNSETTLED:
         return Unsettled(f"{of} was fenced, or its transaction took longer than its timeout ({request}: {answer})")
-    if reaction in (Reaction.FORBIDDEN, Reaction.REFUSED):
+    if reaction in (Reaction.FORBIDDEN, Reaction.REJECTED):
         return Forbidden(
             f"{of} cannot be used: {about}{answer} ({request}); SECURITY.md lists the permissions that are needed"
         )
     if answer.code == errors.InvalidTransactionTimeoutError.errno:
         return JobError("kafka.client has a transaction.timeout.ms beyond the broker's transaction.max.timeout.ms")
-    return JobError(f"Kafka refused {request} of {of}: {about}{answer}")
+    return JobError(f"Kafka rejected {request} of {of}: {about}{answer}")

@@ -41,7 +41,7 @@ TRUST_NAMES = {
     *tls.NAMES,
     *tokens.NAMES,
 }
-REFUSED: dict[str, tuple[str, ...]] = {
+REJECTED: dict[str, tuple[str, ...]] = {
     "Python's TLS has no such option; use PEM files": (
         "ssl.keystore.location",
         "ssl.keystore.password",
@@ -129,7 +129,7 @@ class Options:
 
 
 def _check(name: str) -> None:
-    for reason, names in REFUSED.items():
+    for reason, names in REJECTED.items():
         if name in names:
             raise JobError(f"kafka.client option {name} is not supported on executors (kafka-python): {reason}")
     if name.startswith(_TRUST) and name not in TRUST_NAMES:

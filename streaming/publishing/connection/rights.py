@@ -14,7 +14,7 @@ _NOBODY = ProducerEpoch(-1, -1)
 _OF_GROUP: int = errors.GroupAuthorizationFailedError.errno
 
 
-def refused(client: Client, transactional_id: str, group: str) -> Forbidden | None:
+def rejected(client: Client, transactional_id: str, group: str) -> Forbidden | None:
     """Return the error of a transaction of this name if the user lacks the permission to write on the id; else None.
 
     The request adds the group to a transaction of a producer that does not exist. The broker checks the permission on

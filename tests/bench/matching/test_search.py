@@ -150,7 +150,7 @@ def test_a_wrong_answer_is_named_and_ends_with_exit_code_1(monkeypatch: pytest.M
         (["--configurations", "0"], "--configurations"),
     ],
 )
-def test_wrong_flags_are_refused(flags: list[str], message: str) -> None:
+def test_wrong_flags_are_rejected(flags: list[str], message: str) -> None:
     result = run(*flags)
     assert result.exit_code != 0
     assert message in " ".join(result.output.split())

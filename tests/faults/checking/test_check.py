@@ -35,7 +35,7 @@ def history() -> Reading:
         reading.changes[partition].extend(change_of(key, value))
         reading.statuses.append(StatusRecord(partition, number // PARTITIONS, "accepted", 60, {"0": 0, "1": 0}))
     reading.changes[0].extend(change_of(*RUBBISH))
-    reading.statuses.append(StatusRecord(0, CHANGE.offset, "refused", -1, {}))
+    reading.statuses.append(StatusRecord(0, CHANGE.offset, "rejected", -1, {}))
     first = [orjson.loads(value) for _, value in TOY.first()]
     for number, value in enumerate(islice(TOY.events(), EVENTS)):
         partition = number % PARTITIONS
@@ -241,13 +241,13 @@ def test_an_event_with_a_strange_timestamp_is_delivered_or_becomes_a_dead_letter
     assert checked(both).answer.unexpected >= 1
 
 
-def test_a_change_with_a_strange_timestamp_is_taken_or_refused() -> None:
+def test_a_change_with_a_strange_timestamp_is_taken_or_rejected() -> None:
     at = RecordOrigin("subscriptions", 1, 29)
     reading = history()
     reading.strange = {at: (b"key", b"value")}
     assert checked(reading).right
     reading.dead.append(Dead(at, "timestamp", b"key", b"value"))
-    assert checked(reading).answer.wrong_statuses == 1  # it is set aside, and not refused
+    assert checked(reading).answer.wrong_statuses == 1  # it is set aside, and not rejected
 
 
 def grown() -> tuple[Reading, dict[tuple[str, int], int]]:
@@ -257,7 +257,7 @@ def grown() -> tuple[Reading, dict[tuple[str, int], int]]:
     reading.added()
     id = own(reading)[-1].ids[0]
     reading.changes[2].extend(change_of(b"s%d" % id, None))
-    reading.statuses.append(StatusRecord(2, 0, "withdrawn", 62, {"0": 50, "1": 51, "2": 0}))
+    reading.statuses.append(StatusRecord(2, 0, "unsubscribed", 62, {"0": 50, "1": 51, "2": 0}))
     for number, value in enumerate(islice(TOY.events(), EVENTS, 2 * EVENTS), EVENTS):
         offset = len(reading.events[number % 3]) // 4
         reading.events[number % 3].extend(event_of(None, value))
@@ -286,9 +286,9 @@ def test_partitions_that_are_added_are_checked_from_then_on() -> None:
 
 @pytest.mark.parametrize("partition", [0, 2])
 def test_of_two_changes_of_an_id_in_different_partitions_the_later_version_counts(partition: int) -> None:
-    """Wherever it lies: a withdrawal in a partition before or behind that of the subscription."""
+    """Wherever it lies: a deletion in a partition before or behind that of the subscription."""
     reading, ends = grown()
-    if partition == 0:  # the withdrawal takes the place of the first change, which is taken after all others
+    if partition == 0:  # the deletion takes the place of the first change, which is taken after all others
         reading.changes[0], reading.changes[2] = reading.changes[2], reading.changes[0]
         moved = {0: 2, 2: 0}
         reading.statuses = [s._replace(partition=moved.get(s.partition, s.partition)) for s in reading.statuses]

@@ -9,7 +9,7 @@ from random import Random
 from config import Settings
 from streaming.codecs import Undecodable, decode_event
 from streaming.codecs.depth import checked
-from streaming.documents.subscriptions import Refused, read_change
+from streaming.documents.subscriptions import Rejected, read_change
 from tests.support.programs.fuzz import spoiled
 
 Record = tuple[bytes | None, bytes | None]  # key, value
@@ -54,6 +54,6 @@ def is_event(value: bytes | None) -> bool:
 def is_change(key: bytes | None, value: bytes | None) -> bool:
     try:
         read_change(key, value)
-    except Refused:
+    except Rejected:
         return False
     return True

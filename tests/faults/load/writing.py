@@ -104,7 +104,7 @@ class Writing:
             for number in subscribers
         )
 
-    def withdraw(self, subscribers: Iterable[int]) -> None:
+    def unsubscribe(self, subscribers: Iterable[int]) -> None:
         """Unsubscribe all subscriptions of these subscribers."""
         self._change((number, None) for number in subscribers)
 

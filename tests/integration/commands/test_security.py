@@ -165,7 +165,7 @@ def test_a_subscriber_reads_no_other_ones_deliveries(users: Users, secured: Secu
     ids=lambda right: f"{right.kind}-{right.name}",
 )
 def test_a_right_that_the_job_lacks_ends_it_before_spark_starts(right: Right, users: Users, secured: Secured) -> None:
-    secured.withdraw(right)
+    secured.revoke(right)
     try:
         said = users.as_("job", "run", code=1)
     finally:
@@ -181,7 +181,7 @@ def test_the_doctor_names_each_right_that_the_job_lacks(users: Users, secured: S
     fine = users.as_("job", "doctor", "--json")
     assert "complete for" in _found(fine, "permissions")
     for right in told:
-        secured.withdraw(right)
+        secured.revoke(right)
     try:
         command = [*users.command("doctor", "--json"), *users.flags_of("job")]
         done = subprocess.run(command, capture_output=True, text=True, env=users.environment, check=False)
@@ -212,7 +212,7 @@ def test_who_does_not_get_in_is_told_why(wrong: str, command: tuple[str, ...], u
     assert SECRET not in said
 
 
-def test_two_clients_that_speak_differently_are_refused_at_once(users: Users, secured: Secured) -> None:
+def test_two_clients_that_speak_differently_are_rejected_at_once(users: Users, secured: Secured) -> None:
     settings, _, _ = secured.settings("job", _password("job")).partition("[kafka.spark]")
     said = users("run", *users.file("half", settings), code=1)
     assert "kafka.client and kafka.spark have different security.protocol ('SASL_SSL', 'plaintext')" in said

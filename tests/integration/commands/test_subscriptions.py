@@ -100,9 +100,9 @@ def test_a_status_says_what_the_job_said_last(sluice: CommandLine, settings: Set
     at = Origin(settings.subscriptions.topic, listed["a1"]["partition"], listed["a1"]["offset"] - 1, 0)
     since = records.InForceFrom(3, {"0": 7}, {"0": 0, "1": 0})
     accepted = records.status("", "a1", at, since, subscriber="alice")
-    refused = records.refused_status("", "b1", at._replace(offset=1 << 40), since, "because")
+    rejected = records.rejected_status("", "b1", at._replace(offset=1 << 40), since, "because")
     topic = settings.subscriptions.status_topic
-    written(settings, topic, [(r.key.decode() if r.key else None, r.value) for r in (accepted, refused)])
+    written(settings, topic, [(r.key.decode() if r.key else None, r.value) for r in (accepted, rejected)])
     lines = sluice("subscriptions", "status", "b3").splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("b3: its change at ")
@@ -146,7 +146,7 @@ def test_an_export_imported_into_an_empty_topic_gives_the_same(
     assert sorted(found) == sorted(lines)
 
 
-def test_one_refused_line_stops_it_all_unless_it_is_to_keep_going(sluice: CommandLine, settings: Settings) -> None:
+def test_one_rejected_line_stops_it_all_unless_it_is_to_keep_going(sluice: CommandLine, settings: Settings) -> None:
     before = there(settings)
     text = "\n".join(['{"id": "z"', *(document(id)[1].decode() for id in ("new", "b1"))])
     said = sluice("subscriptions", "apply", stdin=text, code=1)
@@ -159,7 +159,7 @@ def test_one_refused_line_stops_it_all_unless_it_is_to_keep_going(sluice: Comman
     assert there(settings) == before | {b"new": document("new")[1], b"b1": document("b1")[1]}
 
 
-def test_what_a_file_lacks_is_withdrawn_if_asked(sluice: CommandLine, settings: Settings) -> None:
+def test_what_a_file_lacks_is_unsubscribed_if_asked(sluice: CommandLine, settings: Settings) -> None:
     apply = ("subscriptions", "apply", "--prune", "--prefix", "b")
     text = "\n".join(document(id)[1].decode() for id in ("b1", "new"))
     planned = sluice(*apply, "--dry-run", stdin=text).splitlines()

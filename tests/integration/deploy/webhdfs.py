@@ -59,7 +59,7 @@ class _Answer(BaseHTTPRequestHandler):
         path, operation, _ = self._asked()
         status = self.server.status(path)
         if status is None:
-            self._refuse(404, "FileNotFoundException", "java.io", f"{path} is not there")
+            self._reject(404, "FileNotFoundException", "java.io", f"{path} is not there")
         elif operation == "GETFILESTATUS":
             self._answer({"FileStatus": status})
         elif operation == "LISTSTATUS":
@@ -67,7 +67,7 @@ class _Answer(BaseHTTPRequestHandler):
         elif operation == "OPEN":
             self._send(200, self.server.files[path])
         else:
-            self._refuse(400, "UnsupportedOperationException", "java.lang", operation)
+            self._reject(400, "UnsupportedOperationException", "java.lang", operation)
 
     def do_PUT(self) -> None:
         path, operation, there = self._asked()
@@ -86,7 +86,7 @@ class _Answer(BaseHTTPRequestHandler):
             self.server.files[path] = content
             self._send(201, b"")
         else:
-            self._refuse(400, "UnsupportedOperationException", "java.lang", operation)
+            self._reject(400, "UnsupportedOperationException", "java.lang", operation)
 
     def do_DELETE(self) -> None:
         path, _, _ = self._asked()
@@ -111,7 +111,7 @@ class _Answer(BaseHTTPRequestHandler):
     def _answer(self, document: dict[str, Any]) -> None:
         self._send(200, json.dumps(document).encode())
 
-    def _refuse(self, code: int, exception: str, package: str, message: str) -> None:
+    def _reject(self, code: int, exception: str, package: str, message: str) -> None:
         said = {"exception": exception, "javaClassName": f"{package}.{exception}", "message": message}
         self._send(code, json.dumps({"RemoteException": said}).encode())
 

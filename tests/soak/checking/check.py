@@ -143,12 +143,12 @@ class Check:
         place = offset - self._changes_begin[partition]
         known &= (place >= 0) & (place < sizes[partition])
         change = np.where(known, changes.start[partition] + np.where(partition == 0, carried, 0) + place, -1)
-        withdrawn = changes.subscriber[change] < 0 if len(changes.id) else np.zeros(len(change), np.bool_)
-        begins, refused = statuses[:, BEGINS:], kind == KINDS["refused"]
+        unsubscribed = changes.subscriber[change] < 0 if len(changes.id) else np.zeros(len(change), np.bool_)
+        begins, rejected = statuses[:, BEGINS:], kind == KINDS["rejected"]
         torn = (begins < self._events_begin).any(axis=1) | ((begins < end).any(axis=1) & (begins > end).any(axis=1))
-        accepted = (kind == np.where(withdrawn, KINDS["withdrawn"], KINDS["accepted"])) & ~torn
-        begins = np.where(refused[:, None], living.NEVER, np.maximum(begins - self._events_begin, 0))
-        version = np.where(refused, -1, version - self._changes_begin.sum() + carried)
+        accepted = (kind == np.where(unsubscribed, KINDS["unsubscribed"], KINDS["accepted"])) & ~torn
+        begins = np.where(rejected[:, None], living.NEVER, np.maximum(begins - self._events_begin, 0))
+        version = np.where(rejected, -1, version - self._changes_begin.sum() + carried)
         return Statuses(
             np.concatenate([np.arange(carried), change]),
             np.concatenate([np.ones(carried, np.bool_), accepted]),
@@ -254,9 +254,7 @@ class _InForce:
     """The subscriptions in force, by the number of their id."""
 
     def __init__(self, load: Load) -> None:
-        self._rows = np.full(
-            (load.ids, CHANGE_TIME + 1), -1, np.int32
-        )  # the last change; a withdrawal has subscriber -1
+        self._rows = np.full((load.ids, CHANGE_TIME + 1), -1, np.int32)  # the last change; a deletion has subscriber -1
 
     @property
     def n(self) -> int:

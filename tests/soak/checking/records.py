@@ -14,7 +14,7 @@ from rig.records import change_of, delivery_of, status_of
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-KINDS = {"accepted": 0, "withdrawn": 1, "refused": 2}
+KINDS = {"accepted": 0, "unsubscribed": 1, "rejected": 2}
 # Columns of a delivery, whose ids are in another array, of a status, before the offsets from which it counts, and of a
 # change, before its subscriber and pattern.
 PARTITION, OFFSET, SUBSCRIBER, VERSION, CHECKSUM, IDS = range(6)

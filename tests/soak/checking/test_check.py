@@ -109,7 +109,7 @@ class Job:
         for key, value in changes:
             partition = key[-1] % PARTITIONS
             changed.append(Change(partition, key, value, BEGAN_MS + sum(self.changes)))
-            status = "withdrawn" if value is None else "accepted"
+            status = "unsubscribed" if value is None else "accepted"
             statuses.append(Status(partition, self.changes[partition], status, 0, in_force_from))
             self.changes[partition] += 1
             if value is None:
@@ -248,7 +248,7 @@ def _ignore_a_change(history: list[Step]) -> None:
         (lambda h: _drop(h, Status), "wrong_statuses"),
         (lambda h: _double(h, Status, 0), "wrong_statuses"),
         (lambda h: _double(h, Status, 40), "wrong_statuses"),
-        (lambda h: _change(h, Status, status=lambda _: "refused"), "wrong_statuses"),
+        (lambda h: _change(h, Status, status=lambda _: "rejected"), "wrong_statuses"),
         (lambda h: _change(h, Status, version=lambda v: v + 1), "wrong_statuses"),
         (lambda h: _change(h, Status, in_force_from=lambda f: {**f, "1": f["1"] - 1}), "wrong_statuses"),
         (lambda h: _change(h, Status, in_force_from=lambda f: {**f, "1": f["1"] - 90}), "wrong_statuses"),

@@ -56,7 +56,7 @@ class Brokers(Broker):
         self.version = version
         self.now = 1_700_000_000.0
         self.node = NODES[0]  # the broker that is asked
-        self.refusing: dict[str, int] = {}  # topic -> error code
+        self.rejecting: dict[str, int] = {}  # topic -> error code
         self.point: Callable[[str, bool], int] = lambda name, after: OK
         self.owner: Callable[[], Any] = lambda: None
         self._late: list[Callable[[], object]] = []  # requests whose connections were lost
@@ -225,8 +225,8 @@ class Brokers(Broker):
             return NOT_LEADER
         if topic not in self.logs or data.index != 0:
             return UNKNOWN_TOPIC
-        if topic in self.refusing:
-            return self.refusing[topic]
+        if topic in self.rejecting:
+            return self.rejecting[topic]
         records = MemoryRecords(data.records)
         batch = records.next_batch()
         assert batch is not None

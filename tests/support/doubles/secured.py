@@ -111,7 +111,7 @@ class Secured:
         for future in self._admin.create_acls([right.binding() for right in rights]).values():
             future.result(PATIENCE_S)
 
-    def withdraw(self, right: Right) -> None:
+    def revoke(self, right: Right) -> None:
         own = right.binding()
         fields = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
         for future in self._admin.delete_acls([AclBindingFilter(*(getattr(own, f) for f in fields))]).values():

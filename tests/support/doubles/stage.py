@@ -123,12 +123,12 @@ class Slots:
     """The slots of a job without brokers, as the driver has them; for a task also its client and its slot.
 
     What a task publishes becomes a transaction of the sink, with its records in the order of their topics. All topics
-    exist but those that are absent, and all take records but those that refuse them.
+    exist but those that are absent, and all take records but those that reject them.
     """
 
     sink: Any = field(default_factory=ListSink)
     absent: set[str] = field(default_factory=set)
-    refusing: set[str] = field(default_factory=set)
+    rejecting: set[str] = field(default_factory=set)
     partitions_each: int = 1  # of a topic
     publication: Publication = PUBLICATION
     options: Options = field(default_factory=lambda: Options.of({"compression.type": "none"}))
@@ -189,8 +189,8 @@ class Slots:
         following = producer._replace(epoch=producer.epoch + 1)
         self._epochs[producer.id] = following.epoch
         records = [record for batches in pieces for record in decoded(batches, destinations)]
-        if refused := {record.topic: "no" for record in records if record.topic in self.refusing}:
-            raise Aborted("refused", following, refused)
+        if rejected := {record.topic: "no" for record in records if record.topic in self.rejecting}:
+            raise Aborted("rejected", following, rejected)
         try:
             sent, committed = self.sink.publish(sorted(records, key=lambda record: record.topic), offsets)
         except Aborted as aborted:

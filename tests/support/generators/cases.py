@@ -620,8 +620,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
     ("names that start with $ are names", {"$type": ["a"]}, {"$type": "a"}, True),
 ]
 
-# What is refused, and a part of the reason.
-REFUSED: list[tuple[Any, str]] = [
+# What is rejected, and a part of the reason.
+REJECTED: list[tuple[Any, str]] = [
     ([], "must be an object of fields, not []"),
     ({"x": "a"}, 'field x: needs a list of what it may be, such as ["a"]'),
     ({"x": []}, "field x: has an empty list"),

@@ -185,7 +185,7 @@ of_any_size = choice(*[fields(2)] * 9, st.just({}))
 
 @st.composite
 def patterns(draw: st.DrawFn) -> Document:
-    """Patterns that are not refused for their size after expansion."""
+    """Patterns that are not rejected for their size after expansion."""
     pattern: Document = draw(of_any_size)
     try:
         lower(parse(pattern))

@@ -180,5 +180,5 @@ def subscription(id: int, kind: int) -> Any:
     if kind == 6:
         return document | {"expires_at": "1970-01-01T00:00:02Z"}
     if kind == 7:
-        return document | {"pattern": {"x": 5}}  # refused
+        return document | {"pattern": {"x": 5}}  # rejected
     return document

@@ -18,8 +18,8 @@ from matchers.index.snapshot import Snapshot
 from matchers.language import naive
 from matchers.language.model import Pattern
 from matchers.language.parsing import parse
-from streaming.documents.records import MISSING_TOPIC, TOPIC_REFUSED, UNDECODABLE_EVENT, Record
-from streaming.documents.subscriptions import Change, Refused, read_change
+from streaming.documents.records import MISSING_TOPIC, TOPIC_REJECTED, UNDECODABLE_EVENT, Record
+from streaming.documents.subscriptions import Change, Rejected, read_change
 from streaming.driver.composition import Outputs, TopicNames
 from streaming.driver.limits.quotas import SubscriptionQuota
 from streaming.driver.runs.source_run import SourceRun
@@ -57,7 +57,7 @@ class World:
     batches: list[dict[int, int]] = field(default_factory=list)  # where each ended in the partitions of changes
     compacted: set[tuple[int, int]] = field(default_factory=set)  # changes that the topic has no more
     rebuilt: int = 0  # how often statuses were asked
-    refused_topics: set[str] = field(default_factory=set)  # that the broker ever took no records for
+    rejected_topics: set[str] = field(default_factory=set)  # that the broker ever took no records for
 
     def __post_init__(self) -> None:
         self.topics |= {(source, p): [] for source in (EVENTS, *self.names.sources.changes) for p in PARTITIONS}
@@ -101,7 +101,7 @@ class World:
 
     def compact(self, in_force: Container[tuple[int, int]]) -> None:
         """A day has passed: of the committed changes each partition keeps the last of each id, unless that is a
-        withdrawal. What is in force stays here even behind a refused change, where Kafka would remove it."""
+        deletion. What is in force stays here even behind a rejected change, where Kafka would remove it."""
         committed = of_changes(self.committed)
         for p, _, log in self.change_logs():
             done = log[: committed.get(p, 0)]
@@ -159,9 +159,9 @@ class World:
                 statuses.append(status)
         return [status for status in statuses if id in (None, status["id"])]
 
-    def refused(self) -> set[tuple[int, int]]:
+    def rejected(self) -> set[tuple[int, int]]:
         """Changes, as (partition, offset), of which the job said so."""
-        return {tuple(s["change"].values()) for s in self.said() if s["status"] == "refused"}
+        return {tuple(s["change"].values()) for s in self.said() if s["status"] == "rejected"}
 
     def version(self, positions: Mapping[SourcePartition, int]) -> int:
         return sum(of_changes(positions).values())
@@ -279,15 +279,15 @@ class Truth:
         self, before: Mapping[int, int], ends: Mapping[int, int]
     ) -> dict[str, tuple[tuple[int, int], Change, Any]]:
         """The last word of a batch on each id: of the last ones of the partitions, the one that was written last."""
-        refused = self.world.refused() if self.world.quota else set()
+        rejected = self.world.rejected() if self.world.quota else set()
         words: dict[str, dict[int, tuple[int, int, Change, Any]]] = {}
         for p, tenant, log in self.world.change_logs():
             for row in log[before.get(p, 0) : ends.get(p, 0)]:
-                if (p, row["offset"]) in refused:
+                if (p, row["offset"]) in rejected:
                     continue
                 try:
                     read = read_change(row["key"], row["value"], tenant)
-                except Refused:
+                except Rejected:
                     continue
                 document = row["value"] and json.loads(row["value"])
                 if document:
@@ -342,10 +342,10 @@ def check(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[in
             reason, topic = headers["sluice_reason"].decode(), ""
             if reason == UNDECODABLE_EVENT:
                 undecodable.append(at)
-            if reason not in (MISSING_TOPIC, TOPIC_REFUSED):
+            if reason not in (MISSING_TOPIC, TOPIC_REJECTED):
                 continue
             topic = names.delivery_topic(headers["sluice_subscriber"].decode())
-            assert topic in world.refused_topics if reason == TOPIC_REFUSED else world.may_miss(topic)
+            assert topic in world.rejected_topics if reason == TOPIC_REJECTED else world.may_miss(topic)
             ids = headers["sluice_subscriptionids"]
         else:
             _, number, offset = headers["ce_id"].decode().split("-")
@@ -371,9 +371,9 @@ def check(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[in
 
 def check_statuses(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[int, int]]) -> None:
     """A change counts for the events from `in_force_from` on, which are those matched by its version or a later one.
-    A refused change leaves the id as it is, and its status names a version and offsets like all others.
+    A rejected change leaves the id as it is, and its status names a version and offsets like all others.
     Each has one status, unless it was there at the first start: of these the last word on each id has one, or several
-    that agree, and so has each that is refused."""
+    that agree, and so has each that is rejected."""
     answered: dict[tuple[int, int], list[str]] = {}
     for record in world.written():
         if (tenant := world.status_topics.get(record.topic)) is None:
@@ -396,16 +396,16 @@ def check_statuses(world: World, truth: Truth, began: Mapping[SourcePartition, M
         for row in log[: committed.get(partition, 0)]:
             try:
                 read = read_change(row["key"], row["value"], tenant)
-                kind = "withdrawn" if read.conjunctions is None else "paused" if read.paused else "accepted"
-            except Refused:
-                kind = "refused"
+                kind = "unsubscribed" if read.conjunctions is None else "paused" if read.paused else "accepted"
+            except Rejected:
+                kind = "rejected"
             found = answered.pop((partition, row["offset"]), [])
             is_live = row["offset"] >= world.adopted.get(partition, 0)
             if is_live:
                 assert len(found) == 1, (partition, row["offset"], found)
-            elif kind == "refused" or (partition, row["offset"]) in last:
+            elif kind == "rejected" or (partition, row["offset"]) in last:
                 assert found, (partition, row["offset"])
-            assert set(found) <= {kind, "refused" if world.quota and is_live else kind}
+            assert set(found) <= {kind, "rejected" if world.quota and is_live else kind}
     if world.committed:  # else what was there may have been answered already
         assert not answered
 
@@ -417,14 +417,14 @@ def _place(said: Mapping[str, int], tenant: Tenant) -> tuple[int, int]:
 def _check_place(status: Mapping[str, Any], tenant: Tenant, places: Mapping[str, tuple[int, int]]) -> None:
     """Check the document in force by a status, if that is the last status of its batch on an id."""
     place = places.get(tenant.qualified(status["id"]))
-    if status["status"] == "refused":
+    if status["status"] == "rejected":
         said = status["in_force"]
     elif "superseded_by" in status:
-        if place is None:  # by a withdrawal
+        if place is None:  # by a deletion
             return
         said = status["superseded_by"]
     else:
-        said = None if status["status"] == "withdrawn" else status["change"]
+        said = None if status["status"] == "unsubscribed" else status["change"]
     assert (said and _place(said, tenant)) == place
 
 

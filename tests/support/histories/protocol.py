@@ -118,7 +118,7 @@ class SinkHistory(Ledger):
 
     def start(self, of: int = 0, faults: Sequence[Fault] = ()) -> None:
         """Another process: on the state that a former one left or has by now, or on none."""
-        if len(self.running) >= (1 if self.world.quota else JOBS):  # what a quota refused is in a directory only
+        if len(self.running) >= (1 if self.world.quota else JOBS):  # what a quota rejected is in a directory only
             return
         directory = self.directory / f"{len(self.directories)}"
         newest = self.commits[-1].directory if self.commits else None

@@ -46,7 +46,7 @@ from tests.support.histories.log_fetcher import LogFetcher
 # What can happen at a request. To a task: it is slow and the others go on; it seems lost, and Spark tries it again. To
 # a task and a driver: the process dies, or sleeps until the history wakes it; the connection is lost and with it the
 # request or its answer, or the request arrives later; the broker says that it is busy.
-KINDS = ("die", "sleep", "slow", "lose", "cut", "cut", "late", "busy", "expire", "delete", "refuse")
+KINDS = ("die", "sleep", "slow", "lose", "cut", "cut", "late", "busy", "expire", "delete", "reject")
 DRIVERS = 3  # at once
 ZOMBIES = 6
 MOST_TASKS = 3
@@ -60,7 +60,7 @@ BUSY = {
     "EndTxn": (errors.ConcurrentTransactionsError, errors.NotCoordinatorError),
     "OffsetFetch": (errors.UnstableOffsetCommitError,),
 }
-REFUSALS = (errors.TopicAuthorizationFailedError, errors.MessageSizeTooLargeError, errors.InvalidRecordError)
+REJECTIONS = (errors.TopicAuthorizationFailedError, errors.MessageSizeTooLargeError, errors.InvalidRecordError)
 
 
 @dataclass
@@ -302,13 +302,13 @@ class SlotHistory(Ledger):
                 one.actor.kill()
             self._ended(one)
 
-    def refuse(self, subscriber: int = 0, why: int = 0) -> None:
+    def reject(self, subscriber: int = 0, why: int = 0) -> None:
         """A topic takes no more records, or does again."""
         topic = NAMES.delivery_topic(SUBSCRIBERS[subscriber % len(SUBSCRIBERS)])
-        if self.broker.refusing.pop(topic, None) is None:
-            self.broker.refusing[topic] = REFUSALS[why % len(REFUSALS)].errno
-            self.world.refused_topics.add(topic)
-            self.seen["refused"] += 1
+        if self.broker.rejecting.pop(topic, None) is None:
+            self.broker.rejecting[topic] = REJECTIONS[why % len(REJECTIONS)].errno
+            self.world.rejected_topics.add(topic)
+            self.seen["rejected"] += 1
 
     def at(self, name: str, after: bool, happen: Callable[[Actor], object], *, driver: bool = False) -> None:
         """Before or after the effect of the next request of that name, with `driver` the next of a driver; called with
@@ -548,7 +548,7 @@ class SlotHistory(Ledger):
         elif kind == "delete":
             self.delete(fault.call)
         else:
-            self.refuse(fault.call, fault.call)
+            self.reject(fault.call, fault.call)
 
 
 class _Topics:
@@ -618,7 +618,7 @@ def at_random(history: SlotHistory, seed: int, steps: int) -> None:
         *[lambda: history.wake(r.randrange(3), faults())] * 3,
         *[lambda: history.wake_task(r.randrange(3), faults())] * 3,
         *(lambda: history.crash(r.randrange(3)), lambda: history.expire(), lambda: history.add_partition()),
-        *(lambda: history.delete(r.randrange(3)), lambda: history.refuse(r.randrange(3), r.randrange(3))),
+        *(lambda: history.delete(r.randrange(3)), lambda: history.reject(r.randrange(3), r.randrange(3))),
     ]
     for _ in range(steps):
         r.choice(ways)()

@@ -140,7 +140,7 @@ def _stop(job: LaterJob) -> None:
 
 @cache
 def saved(remote: bool) -> Saved:
-    """Two versions, and batches after them, with refusals before and after each."""
+    """Two versions, and batches after them, with rejections before and after each."""
     with tempfile.TemporaryDirectory() as directory:
         return _saved(Path(directory), remote)
 
@@ -155,17 +155,17 @@ def _saved(directory: Path, remote: bool) -> Saved:
 
     _write(world, ("kept", ALICE, 0, 1), ("moved", BOB, 1, 1), ("gone", CAROL, 2, 1))
     with started(0) as job:
-        _batch(world, job, ("more", ALICE, 1, 2), ("refused early", ALICE, 0, 2))
+        _batch(world, job, ("more", ALICE, 1, 2), ("rejected early", ALICE, 0, 2))
         _stop(job)
     with started(1) as job:
         _batch(world, job, ("gone", None, 0, 3), ("moved", CAROL, 0, 2), *((f"c{i}", CAROL, i, 3) for i in range(3)))
         _stop(job)
     with started(2) as job:
-        _batch(world, job, ("refused", ALICE, 2, 4), ("wrong", WRONG, 0, 4), ("b", BOB, 0, 4), ("kept", CAROL, 1, 4))
-        _batch(world, job, ("b", None, 1, 4), ("b2", BOB, 0, 5), ("c0", BOB, 0, 5), ("refused again", ALICE, 1, 5))
+        _batch(world, job, ("rejected", ALICE, 2, 4), ("wrong", WRONG, 0, 4), ("b", BOB, 0, 4), ("kept", CAROL, 1, 4))
+        _batch(world, job, ("b", None, 1, 4), ("b2", BOB, 0, 5), ("c0", BOB, 0, 5), ("rejected again", ALICE, 1, 5))
         found, version = job.subscriptions(), job.state.snapshot.version
         matches = _matches(job)
-    assert {status["id"] for status in world.said() if status["status"] == "refused"} >= {"refused", "refused again"}
+    assert {status["id"] for status in world.said() if status["status"] == "rejected"} >= {"rejected", "rejected again"}
     files = {path.name: path.read_bytes() for path in there.iterdir()}
     return Saved(world, files, found, version, matches, remote)
 

@@ -27,7 +27,7 @@ from matchers.index.snapshot import FieldPlan, Snapshot
 from matchers.language import naive
 from matchers.language.parsing import parse
 from streaming.codecs import Undecodable, decode_event
-from streaming.documents.subscriptions import Refused, read_change
+from streaming.documents.subscriptions import Rejected, read_change
 from streaming.worker.compiling import compile_changes
 from streaming.worker.events.reading import read_events
 from tests.support.doubles.stage import changes
@@ -145,7 +145,7 @@ def workers(r: Random) -> None:
     for key, value in records:
         try:
             change = read_change(key, value)
-        except Refused:
+        except Rejected:
             continue
         assert value is not None
         patterns[change.subscription.id] = parse(orjson.loads(value)["pattern"])

@@ -87,10 +87,10 @@ def test_every_command_speaks_json_and_takes_the_settings(name: str) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_a_wrong_command_is_refused_before_any_broker_is_asked(arguments: tuple[str, ...], message: str) -> None:
-    refused = CliRunner().invoke(app, arguments, env={"COLUMNS": "250"})
-    assert refused.exit_code != 0
-    assert message in refused.output or message in str(refused.exception)
+def test_a_wrong_command_is_rejected_before_any_broker_is_asked(arguments: tuple[str, ...], message: str) -> None:
+    rejected = CliRunner().invoke(app, arguments, env={"COLUMNS": "250"})
+    assert rejected.exit_code != 0
+    assert message in rejected.output or message in str(rejected.exception)
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,10 @@ def test_it_takes_oldest_a_time_or_offsets(text: str, topics: tuple[str, ...], s
         ("0s", "--from must be before now"),
     ],
 )
-def test_others_are_refused_with_the_reason(text: str, reason: str) -> None:
-    with pytest.raises(typer.BadParameter) as refused:
+def test_others_are_rejected_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(typer.BadParameter) as rejected:
         parsed(text, "orders")
-    assert reason in str(refused.value)
+    assert reason in str(rejected.value)
 
 
 def test_offsets_need_a_topic_where_there_are_several() -> None:

@@ -1,4 +1,4 @@
-"""Settings: sources, refusals, and display."""
+"""Settings: sources, rejections, and display."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     assert len(str(error.value).splitlines()) == 3
 
 
-def test_a_missing_file_and_an_unknown_variable_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_and_an_unknown_variable_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         load(tmp_path / "none.toml")
     monkeypatch.setenv("SLUICE_TEST_KAFKA", "not a setting")
@@ -225,7 +225,7 @@ def test_a_checkpoint_by_the_url_of_a_directory_is_that_directory(checkpoint: st
 
 
 @pytest.mark.parametrize("url", ["file://data/checkpoint", "file:checkpoint", "file://", "file:///a?b", "file:///a#b"])
-def test_a_url_that_is_no_directory_here_is_refused(url: str) -> None:
+def test_a_url_that_is_no_directory_here_is_rejected(url: str) -> None:
     with pytest.raises(ConfigError, match=r"query\.checkpoint.*write a path, or file:// and an absolute path"):
         load(flags={"query.checkpoint": url})
 
@@ -345,7 +345,7 @@ def test_several_topics_of_events_take_the_place_of_one(tmp_path: Path, monkeypa
         ({"events.topic": "a", "events.codecs": {"a": "avro"}}, "events.codecs.a = 'avro' needs a schema registry"),
     ],
 )
-def test_topics_of_events_that_contradict_other_settings_are_refused(flags: dict[str, Any], problem: str) -> None:
+def test_topics_of_events_that_contradict_other_settings_are_rejected(flags: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         load(flags=flags)
 

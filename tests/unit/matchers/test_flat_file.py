@@ -1,4 +1,4 @@
-"""Named arrays in one file are read back as written; damaged files are refused."""
+"""Named arrays in one file are read back as written; damaged files are rejected."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_writing_replaces_the_file_and_leaves_no_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [0, 1, 7, 8, 9, 15, 16, 17, 100, -64, -1])
-def test_a_file_that_was_cut_off_is_refused(left: int, tmp_path: Path) -> None:
+def test_a_file_that_was_cut_off_is_rejected(left: int, tmp_path: Path) -> None:
     path = written(tmp_path / "index")
     path.write_bytes(path.read_bytes()[:left])
     with pytest.raises(MatchingError, match=r"index: .*(no saved index|save the index again)"):
@@ -105,7 +105,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_a_file_of_something_else_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_file_of_something_else_is_rejected(name: str, tmp_path: Path) -> None:
     path = tmp_path / "index"
     path.write_bytes(FOREIGN[name])
     with pytest.raises(MatchingError, match=r"index: .*(no saved index|save the index again)"):

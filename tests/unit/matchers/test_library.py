@@ -62,7 +62,7 @@ def test_what_is_neither_a_document_nor_bytes_is_no_event(n: int, event: Any) ->
 
 
 @pytest.mark.parametrize("events", [{"symbol": "IBM"}, b'{"symbol": "IBM"}', '{"symbol": "IBM"}'])
-def test_a_forgotten_list_of_events_is_refused(events: Any) -> None:
+def test_a_forgotten_list_of_events_is_rejected(events: Any) -> None:
     with pytest.raises(TypeError, match=r"for one write match\(\[event\]\)"):
         Index.build(PATTERNS).match(events)
 
@@ -111,7 +111,7 @@ def test_what_is_wrong_with_the_arguments_is_said() -> None:
     ],
 )
 @pytest.mark.parametrize("n", [1, FEW_EVENTS + 1])
-def test_bytes_that_are_no_event_are_refused(n: int, text: bytes, reason: str) -> None:
+def test_bytes_that_are_no_event_are_rejected(n: int, text: bytes, reason: str) -> None:
     index = Index.build(PATTERNS)
     with pytest.raises(MatchingError, match=reason):
         index.match([b'{"symbol": "IBM"}'] * (n - 1) + [text])
@@ -129,7 +129,7 @@ def test_bytes_that_are_no_event_are_refused(n: int, text: bytes, reason: str) -
     ],
     ids=["half a pair", "in an array", "65 levels", "100,001 levels"],
 )
-def test_a_document_that_is_no_event_is_refused(n: int, event: dict[str, Any], reason: str) -> None:
+def test_a_document_that_is_no_event_is_rejected(n: int, event: dict[str, Any], reason: str) -> None:
     index = Index.build(PATTERNS)
     with pytest.raises(MatchingError, match=reason):
         index.match([{"symbol": "IBM"}] * (n - 1) + [event])
@@ -148,14 +148,14 @@ def test_an_event_may_have_64_levels_and_pairs_of_surrogates(n: int) -> None:
 @pytest.mark.parametrize(
     "pattern", [{"x": ["\ud800"]}, {"\ud800": ["a"]}, {"x": {"a\udfff": [1]}}, {"x": [{"prefix": "\ud800"}]}]
 )
-def test_patterns_with_half_of_a_pair_of_surrogates_are_refused(n: int, pattern: Any) -> None:
+def test_patterns_with_half_of_a_pair_of_surrogates_are_rejected(n: int, pattern: Any) -> None:
     """Alone and among many of one shape."""
     with pytest.raises(MatchingError, match="without unpaired surrogates"):
         Index.build({f"s{i}": pattern for i in range(n)})
 
 
 @pytest.mark.parametrize("n", [1, FEW_EVENTS + 1])
-def test_a_value_that_json_does_not_know_is_refused(n: int) -> None:
+def test_a_value_that_json_does_not_know_is_rejected(n: int) -> None:
     with pytest.raises(TypeError, match="not set"):
         Index.build(PATTERNS).match([{"symbol": {1}}] * n)
 

@@ -1,4 +1,4 @@
-"""Expressions of CESQL match here what they are true for, or are refused with the reason."""
+"""Expressions of CESQL match here what they are true for, or are rejected with the reason."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_an_expression_is_true_here_for_what_it_is_true_for_there(
         (" XOR ".join(f"(x = '{i}')" for i in range(30)), "more XOR than a pattern can spell"),
     ],
 )
-def test_what_has_no_equal_is_refused_with_the_reason(expression: str, reason: str) -> None:
+def test_what_has_no_equal_is_rejected_with_the_reason(expression: str, reason: str) -> None:
     with pytest.raises(TranslationError) as error:
         translated(expression)
     assert reason in str(error.value)

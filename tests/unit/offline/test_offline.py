@@ -153,7 +153,7 @@ def test_what_comes_through_a_pipe_is_answered_before_the_pipe_ends(tmp_path: Pa
     assert process.returncode == 0
 
 
-def test_a_later_subscription_of_the_same_id_replaces_the_earlier_unless_it_is_refused(sluice: Sluice) -> None:
+def test_a_later_subscription_of_the_same_id_replaces_the_earlier_unless_it_is_rejected(sluice: Sluice) -> None:
     write("s.jsonl", BOB, CAROL, BOB.replace("bob", "erin"), CAROL.replace("{}", "5"))
     assert sluice("match", "s.jsonl", stdin=IBM.encode())[1] == "line 1: carol (s3), erin (s2)\n"
 
@@ -316,7 +316,7 @@ def test_what_a_person_wrote_stays_on_its_line(sluice: Sluice) -> None:
 # validate
 
 
-def test_what_would_be_refused_is_told_with_its_place_and_reason(sluice: Sluice) -> None:
+def test_what_would_be_rejected_is_told_with_its_place_and_reason(sluice: Sluice) -> None:
     write("a.jsonl", ALICE, BOB.replace('"GE"', '{"prefx": "G"}'), "", CAROL)
     write("b.json", "[", BOB, ",", "5", "]")
     write("c.json", CAROL.replace(",", ",\n").replace('"s3"', "3"))
@@ -333,11 +333,11 @@ def test_validate_as_json_ends_with_a_summary(sluice: Sluice) -> None:
     write("a.jsonl", CAROL, CAROL, '{"id": "s9"}')
     code, out, err = sluice("validate", "--json", "a.jsonl")
     assert (code, err) == (1, "")
-    refused, summary = map(json.loads, out.splitlines())
-    assert (refused["file"], refused["line"], refused["id"]) == ("a.jsonl", 3, "s9")
-    assert refused["reason"].startswith("subscriber must be")
+    rejected, summary = map(json.loads, out.splitlines())
+    assert (rejected["file"], rejected["line"], rejected["id"]) == ("a.jsonl", 3, "s9")
+    assert rejected["reason"].startswith("subscriber must be")
     note = {"file": "a.jsonl", "line": 2, "id": "s3", "note": "replaces that of a.jsonl, line 1"}
-    assert summary == {"accepted": 2, "refused": 1, "notes": [note]}
+    assert summary == {"accepted": 2, "rejected": 1, "notes": [note]}
 
 
 def test_duplicates_and_what_has_expired_are_notes_and_no_errors(sluice: Sluice) -> None:
@@ -372,7 +372,7 @@ def test_a_json_file_holds_one_document_or_an_array_or_lines(
     assert (found, err) == (code, f"{summary}\n")
 
 
-def test_subscriptions_nested_deeply_are_refused(sluice: Sluice) -> None:
+def test_subscriptions_nested_deeply_are_rejected(sluice: Sluice) -> None:
     deep = '{"x": ' * 900 + "[1]" + "}" * 900
     write("a.jsonl", CAROL.replace("{}", deep), CAROL.replace('"carol"', "[" * 1_000 + "]" * 1_000))
     code, out, err = sluice("validate", "a.jsonl")
@@ -497,7 +497,7 @@ def test_what_has_expired_counts_in_cases(sluice: Sluice) -> None:
         (b"a: \xff", "cases.yaml: not UTF-8: byte 4 is 0xff"),
     ],
 )
-def test_a_wrong_file_of_cases_is_refused(sluice: Sluice, text: str | bytes, reason: str) -> None:
+def test_a_wrong_file_of_cases_is_rejected(sluice: Sluice, text: str | bytes, reason: str) -> None:
     write("cases.yaml", text)
     code, out, err = sluice("test", "cases.yaml")
     assert (code, out) == (2, "")
@@ -510,7 +510,7 @@ def test_all_that_is_wrong_with_cases_is_told_at_once(sluice: Sluice) -> None:
 
 
 @pytest.mark.parametrize("entry", ["18446744073709551617", '{"numeric": [">", -9223372036854775809]}'])
-def test_an_integer_that_no_double_holds_is_refused_however_long(sluice: Sluice, entry: str) -> None:
+def test_an_integer_that_no_double_holds_is_rejected_however_long(sluice: Sluice, entry: str) -> None:
     document = f'{{"id": "s1", "subscriber": "a", "pattern": {{"x": [{entry}]}}}}'
     write("s.jsonl", document)
     write("s.json", document)

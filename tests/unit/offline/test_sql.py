@@ -194,7 +194,7 @@ def test_a_pattern_is_as_one_would_write_it(condition: str, pattern: Any) -> Non
         (".".join("a" * 33) + " = 1", "nested deeper than 32"),
     ],
 )
-def test_what_has_no_equal_is_refused_with_the_reason(condition: str, reason: str) -> None:
+def test_what_has_no_equal_is_rejected_with_the_reason(condition: str, reason: str) -> None:
     with pytest.raises(TranslationError) as error:
         translated(condition)
     assert reason in str(error.value)

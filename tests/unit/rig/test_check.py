@@ -40,13 +40,13 @@ def _within(tests: list[dict[str, Any]], value: int) -> bool:
     return bool(low <= value < high)
 
 
-def test_changes_keep_about_as_many_in_force_and_add_replace_and_withdraw_in_equal_parts() -> None:
+def test_changes_keep_about_as_many_in_force_and_add_replace_and_unsubscribe_in_equal_parts() -> None:
     there = {id for id, _ in TOY.first()}
-    count = {"added": 0, "replaced": 0, "withdrawn": 0}
+    count = {"added": 0, "replaced": 0, "unsubscribed": 0}
     for id, document in islice(TOY.changes(), 30_000):
         if document is None:
             there.remove(id)
-            count["withdrawn"] += 1
+            count["unsubscribed"] += 1
         else:
             assert json.loads(document)["id"] == id.decode()
             count["replaced" if id in there else "added"] += 1
@@ -64,7 +64,7 @@ def test_changes_keep_about_as_many_in_force_and_add_replace_and_withdraw_in_equ
         ({"subscriptions": 100}, "at most 0.1, or fewer symbols, would work"),
     ],
 )
-def test_a_load_that_cannot_be_is_refused(flags: dict[str, Any], reason: str) -> None:
+def test_a_load_that_cannot_be_is_rejected(flags: dict[str, Any], reason: str) -> None:
     with pytest.raises(LoadError, match=reason):
         Load(**flags)
 
@@ -233,7 +233,7 @@ def _one_twice(s: Statuses) -> Statuses:
     return _rows_of(s, np.append(np.arange(len(s.change)), 4))
 
 
-def _refused(s: Statuses) -> Statuses:
+def _rejected(s: Statuses) -> Statuses:
     accepted, version, begins = s.accepted.copy(), s.version.copy(), s.in_force_from.copy()
     accepted[5], version[5], begins[5] = False, -1, NEVER
     return replace(s, accepted=accepted, version=version, in_force_from=begins)
@@ -260,7 +260,7 @@ def _rows_of(s: Statuses, rows: np.ndarray) -> Statuses:
 
 
 @pytest.mark.parametrize(
-    "spoil", [_without_one, _one_twice, _refused, _one_event_later, _of_no_change, _versions_later]
+    "spoil", [_without_one, _one_twice, _rejected, _one_event_later, _of_no_change, _versions_later]
 )
 def test_statuses_that_contradict_the_topic_or_each_other_are_named(spoil: Callable[[Statuses], Statuses]) -> None:
     changes, statuses, events, rows = history(seed=3)

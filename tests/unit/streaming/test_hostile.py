@@ -13,10 +13,10 @@ from config.load import LONGEST_SUBSCRIBER
 from config.model import Settings
 from matchers.index.snapshot import Snapshot
 from streaming.codecs import CODECS
-from streaming.documents.subscriptions import SUBSCRIBER, Refused, read_document
+from streaming.documents.subscriptions import SUBSCRIBER, Rejected, read_document
 from streaming.kafka import layout
 from streaming.publishing.delivery import DeliveryRule
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Refusal
+from streaming.rows import EVENTS, SUBSCRIPTIONS, Rejection
 from streaming.source_topics import EventTopic
 from streaming.state.state import State
 from tests.support.doubles import stage
@@ -56,7 +56,7 @@ def test_a_pickle_runs_nothing_wherever_it_is(codec: str, protocol: int, tmp_pat
         slots=stage.Slots(sink),
     )
     assert [dict(letter.headers)["sluice_origin_offset"] for letter in stage.published(sink)] == [b"0", b"1"]
-    assert [row.record.offset for row in rows if isinstance(row, Refusal)] == [2, 3, 4]
+    assert [row.record.offset for row in rows if isinstance(row, Rejection)] == [2, 3, 4]
     assert not ran.exists()
 
 
@@ -91,7 +91,7 @@ def test_a_subscriber_is_named_so_that_the_name_makes_a_topic(name: Any, good: b
         assert len(topic) <= 249
         assert topic not in layout.needed(Settings())
     else:
-        with pytest.raises(Refused, match="1 to 200 letters, digits, dots, underscores or hyphens"):
+        with pytest.raises(Rejected, match="1 to 200 letters, digits, dots, underscores or hyphens"):
             read_document("s", document)
 
 

@@ -40,7 +40,7 @@ def test_counts_are_the_last_ones_of_each_slot() -> None:
 
 def test_a_note_fits_beside_what_the_owner_writes() -> None:
     most = 2**63 - 1
-    deliveries = records.OVERSIZE, records.MISSING_TOPIC, records.OVER_QUOTA, records.TOPIC_REFUSED
+    deliveries = records.OVERSIZE, records.MISSING_TOPIC, records.OVER_QUOTA, records.TOPIC_REJECTED
     largest = Published(dead_letters=Counter(dict.fromkeys((*records.OF_EVENTS, *deliveries), most)), executor="10000")
     for name, value in vars(largest).items():
         if isinstance(value, int):

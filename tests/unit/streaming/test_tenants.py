@@ -8,9 +8,9 @@ from orjson import dumps
 from config.model import Settings, Subscriptions, TenantSettings
 from streaming import tenants
 from streaming.documents.change_order import Decisions
-from streaming.documents.subscriptions import Refused, read_change
+from streaming.documents.subscriptions import Rejected, read_change
 from streaming.source_topics import SourceTopics
-from streaming.state.first_load import RefusedChanges
+from streaming.state.first_load import RejectedChanges
 from streaming.tenants import MOST_PARTITIONS, OWN, change_partition, topic_partition
 from tests.support.doubles.topic import Record
 
@@ -71,22 +71,22 @@ def test_names_with_one_number_are_found() -> None:
         ("", "acme/s1", "acme-1", "ids that begin with 'acme/' are those of the tenant acme; take another"),
     ],
 )
-def test_a_change_beyond_its_bounds_is_refused_with_the_reason(
+def test_a_change_beyond_its_bounds_is_rejected_with_the_reason(
     tenant: str, id: str, subscriber: str, reason: str
 ) -> None:
     document = dumps({"subscriber": subscriber, "pattern": {}})
     if not reason:
         read_change(id.encode(), document, BY_NAME[tenant])
         return
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as rejected:
         read_change(id.encode(), document, BY_NAME[tenant])
-    assert reason in str(refused.value)
-    assert refused.value.id == id
+    assert reason in str(rejected.value)
+    assert rejected.value.id == id
 
 
-def test_a_tombstone_withdraws_only_what_its_tenant_has() -> None:
+def test_a_tombstone_unsubscribes_only_what_its_tenant_has() -> None:
     assert read_change(b"s1", None, BY_NAME["acme"]).subscription.id == "s1"
-    with pytest.raises(Refused, match="are those of the tenant acme"):
+    with pytest.raises(Rejected, match="are those of the tenant acme"):
         read_change(b"acme/s1", None, BY_NAME[""])
 
 
@@ -107,12 +107,12 @@ def test_a_topic_of_events_that_is_added_has_the_next_number() -> None:
 
 
 def test_decisions_of_tenants_on_one_id_are_apart() -> None:
-    """Both tenants have refused a later s1; each keeps its own earlier one, at another offset."""
+    """Both tenants have rejected a later s1; each keeps its own earlier one, at another offset."""
     decisions = Decisions()
     for name, offset in (("acme", 3), ("zoo", 5)):
         said = {
             "id": "s1",
-            "status": "refused",
+            "status": "rejected",
             "query": "q",
             "topic_id": "",
             "version": 9,
@@ -129,8 +129,8 @@ def test_decisions_of_tenants_on_one_id_are_apart() -> None:
         assert found.in_force == (at, offset)
         assert found.answers(at, 7)
         assert not found.answers(1, 7)
-        refused = RefusedChanges.of(at, set(), decisions, tenants.of(SETTINGS))
-        there = {o for o in range(10) if Record("s1", {}, 1, o) not in refused}
+        rejected = RejectedChanges.of(at, set(), decisions, tenants.of(SETTINGS))
+        there = {o for o in range(10) if Record("s1", {}, 1, o) not in rejected}
         assert there == {offset, 8, 9}
 
 

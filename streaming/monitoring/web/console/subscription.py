@@ -23,7 +23,7 @@ def answer(console: Console, fields: Fields) -> ConsoleAnswer:
         why = (
             f"No subscription in force or paused has the id {quoted(id)}. ",
             element("code", "run_stream.py status ID"),
-            " tells whether it was withdrawn or refused, or waits.",
+            " tells whether it was unsubscribed or rejected, or waits.",
         )
         return framed("No such subscription", "/subscriptions", problem(*why), status=HTTPStatus.NOT_FOUND)
     found, document = details.found, details.document

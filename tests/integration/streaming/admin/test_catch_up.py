@@ -85,7 +85,7 @@ def test_what_cannot_be_caught_up_is_named_and_does_not_hold_up_others(sluice: C
     sluice("unsubscribe", "gone")
     assert "a running job" in sluice("catch-up", "--timeout", "0", *QUICK, code=75)
 
-    answer("refused", "no", 0)
+    answer("rejected", "no", 0)
     answer("accepted", "beyond", 1, 0, 0)
     answer("accepted", "good", 4, 5, 7)
 

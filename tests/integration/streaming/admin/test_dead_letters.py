@@ -81,7 +81,7 @@ def letter(
     **about: str,
 ) -> Record:
     """Return a dead letter as the job writes it."""
-    subscribing = reason == made.REFUSED_SUBSCRIPTION
+    subscribing = reason == made.REJECTED_SUBSCRIPTION
     topic = settings.subscriptions.topic if subscribing else settings.events.topic
     origin = origin or Origin(topic, 1, 17, 1_000)
     record = ConsumerRecord(*origin[1:], key, value, headers or ())
@@ -155,7 +155,7 @@ def test_a_delivery_goes_to_its_subscriber_alone_as_the_job_would_have_made_it(
     assert found(settings, settings.events.topic) == []
 
 
-def test_a_refused_subscription_is_written_again_unless_there_is_a_later_word_on_it(settings: Settings) -> None:
+def test_a_rejected_subscription_is_written_again_unless_there_is_a_later_word_on_it(settings: Settings) -> None:
     topic = settings.subscriptions.topic
     document = b'{"id": "%s", "subscriber": "?"}'
 
@@ -164,17 +164,17 @@ def test_a_refused_subscription_is_written_again_unless_there_is_a_later_word_on
 
     changes = [
         *(change(id, document % id, partition) for id, partition in ((b"a", 0), (b"b", 0), (b"c", 1), (b"d", 1))),
-        change(b"b", None, 0),  # withdrawn since
-        change(b"d", document % b"d", 1),  # refused twice: the second is the last word
+        change(b"b", None, 0),  # unsubscribed since
+        change(b"d", document % b"d", 1),  # rejected twice: the second is the last word
         change(b"c", document % b"c", 0),  # in another partition, but later
     ]
     places = write(settings, changes)
     now_ms = int(time.time() * 1000)
     times = [now_ms - 60_000] * 5 + [now_ms + 60_000] * 2
-    refused = [
+    rejected = [
         letter(
             settings,
-            made.REFUSED_SUBSCRIPTION,
+            made.REJECTED_SUBSCRIPTION,
             changes[n].value,
             changes[n].key,
             changes[n].headers,
@@ -182,7 +182,7 @@ def test_a_refused_subscription_is_written_again_unless_there_is_a_later_word_on
         )
         for n in (0, 1, 2, 3, 5, 6)
     ]
-    write(settings, refused)
+    write(settings, rejected)
     assert redrives(settings) == [
         *((f"0:{n}", "superseded") for n in (1, 2, 3)),
         *((f"0:{n}", "redriven") for n in (0, 4, 5)),
@@ -265,7 +265,7 @@ def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: 
     error = sluice("dlq", "redrive", "--all-letters", code=1)
     assert "0:3: skipped, missing topic: topic " in error
     assert sluice("dlq", "redrive", "0:8") == "0 redriven\n1 redriven already\n"
-    assert sluice("dlq", "redrive", "--reason", "refused_subscription", "--dry-run") == "0 would be redriven\n"
+    assert sluice("dlq", "redrive", "--reason", "rejected_subscription", "--dry-run") == "0 would be redriven\n"
 
 
 def test_letters_are_listed_and_shown(sluice: CommandLine, settings: Settings) -> None:
@@ -335,12 +335,12 @@ def test_an_event_that_is_a_letter_again_says_that_it_was_one(
         assert (third["attempts"], third["headers"]) == (3, [{"name": "sluice_attempts", "value": "2"}])
         assert len(records(kafka, f"{name}.to.alice")) == 1
 
-        refused = b'{"id": "t", "subscriber": "alice", "pattern": {"x": 5}}'
-        write(settings, [Record(settings.subscriptions.topic, b"t", refused, [])])
+        rejected = b'{"id": "t", "subscriber": "alice", "pattern": {"x": 5}}'
+        write(settings, [Record(settings.subscriptions.topic, b"t", rejected, [])])
         running.until("done with the change", lambda: running.total("rejected_change_count") == 1)
-        assert sluice("dlq", "redrive", "--reason", "refused_subscription") == "1 redriven\n"
+        assert sluice("dlq", "redrive", "--reason", "rejected_subscription") == "1 redriven\n"
         running.until("done with it again", lambda: running.total("rejected_change_count") == 2)
-        found = map(json.loads, sluice("dlq", "list", "--reason", "refused_subscription", "--json").splitlines())
+        found = map(json.loads, sluice("dlq", "list", "--reason", "rejected_subscription", "--json").splitlines())
         assert [one["attempts"] for one in found] == [2]
 
 

@@ -289,7 +289,7 @@ def test_a_signal_stops_it_after_the_transaction_in_hand_and_a_second_one_of_its
     assert sorted(numbers(settings, to)) == list(range(total))
 
 
-def test_what_cannot_be_replayed_is_refused_before_any_event_is_read(sluice: CommandLine, settings: Settings) -> None:
+def test_what_cannot_be_replayed_is_rejected_before_any_event_is_read(sluice: CommandLine, settings: Settings) -> None:
     kafka = settings.kafka.bootstrap_servers
     sluice(
         "subscribe",
@@ -349,7 +349,7 @@ def test_what_cannot_be_replayed_is_refused_before_any_event_is_read(sluice: Com
         (["--from", "2h", "--rate", "0"], "Invalid value for '--rate'"),
     ],
 )
-def test_a_wrong_command_is_refused_before_any_broker_is_asked(flags: list[str], reason: str) -> None:
-    refused = CliRunner().invoke(app, ["replay", "s", *flags], env={"COLUMNS": "200"})
-    assert refused.exit_code == 2
-    assert reason in refused.output
+def test_a_wrong_command_is_rejected_before_any_broker_is_asked(flags: list[str], reason: str) -> None:
+    rejected = CliRunner().invoke(app, ["replay", "s", *flags], env={"COLUMNS": "200"})
+    assert rejected.exit_code == 2
+    assert reason in rejected.output

@@ -18,8 +18,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from config.model import Settings
-from streaming.client import ChangeRefused, Client, JobError, Unanswered
-from streaming.documents.records import InForceFrom, Origin, refused_status
+from streaming.client import ChangeRejected, Client, JobError, Unanswered
+from streaming.documents.records import InForceFrom, Origin, rejected_status
 from streaming.documents.records import status as accepted_status
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
@@ -212,8 +212,8 @@ class Answers:
         offsets = {str(p): at for p, at in enumerate(in_force_from)}
         since = InForceFrom(offset + 1, offsets, {"0": offset + 1}, self._settings.query.name, self._id)
         topic = self._settings.subscriptions.status_topic
-        if state == "refused":
-            status = refused_status(topic, id, change, since, "because", (0, offset - 1) if offset else None)
+        if state == "rejected":
+            status = rejected_status(topic, id, change, since, "because", (0, offset - 1) if offset else None)
         else:
             status = accepted_status(topic, id, change, since, subscriber="alice", paused=state == "paused")
         clients.write(self._cluster, topic, [(status.key, status.value)])
@@ -253,8 +253,8 @@ def test_a_resumption_begins_with_the_first_of_its_pauses(sluice: CommandLine, s
         sluice("subscribe", stdin=lines(written))
     for state, offset, at in (("accepted", 0, 0), ("paused", 1, 5), ("paused", 2, 9)):
         answer(state, "s", offset, at, at)
-    refused = sluice("subscribe", "--from", "oldest", stdin=lines(document | {"paused": True}), code=1)
-    assert "'s': a paused subscription has no start; nothing was written" in refused
+    rejected = sluice("subscribe", "--from", "oldest", stdin=lines(document | {"paused": True}), code=1)
+    assert "'s': a paused subscription has no start; nothing was written" in rejected
     with Client(settings) as client:
         with (
             pytest.raises(JobError, match="the subscription 's' is paused; `resume s --catch-up` resumes it"),
@@ -266,9 +266,9 @@ def test_a_resumption_begins_with_the_first_of_its_pauses(sluice: CommandLine, s
         with client.catch_up("s") as replay:
             assert (replay.size, replay.run().delivered) == (6, 6)
 
-        # A refused change took the place of the status of a pause.
+        # A rejected change took the place of the status of a pause.
         client.subscribe("t", "alice", {}, paused=True)
-        answer("refused", "t", 5)
+        answer("rejected", "t", 5)
         with pytest.raises(
             JobError, match=r"of 't' was replaced by that of a later, rejected change.*Nothing was written"
         ):
@@ -277,20 +277,20 @@ def test_a_resumption_begins_with_the_first_of_its_pauses(sluice: CommandLine, s
 
         # And that of a document with a start.
         client.subscribe("u", "alice", {}, start={(settings.events.topic, 0): 15})
-        answer("refused", "u", 6)
+        answer("rejected", "u", 6)
         gone = "the status that tells from which event 'u' is in force was replaced"
         with pytest.raises(JobError, match=gone), client.catch_up("u"):
             pass
 
 
-def test_a_client_waits_for_the_job_and_tells_its_refusal(sluice: CommandLine, settings: Settings) -> None:
+def test_a_client_waits_for_the_job_and_tells_its_rejection(sluice: CommandLine, settings: Settings) -> None:
     answer = Answers(settings)
     with Client(settings) as client:
         client.subscribe("s", "alice", {}, start="oldest")
         with pytest.raises(Unanswered, match="The same command goes on"), client.catch_up("s", timeout_s=0):
             pass
-        late = threading.Timer(1.0, answer, ("refused", "s", 0))
+        late = threading.Timer(1.0, answer, ("rejected", "s", 0))
         late.start()
-        with pytest.raises(ChangeRefused, match="s: because"), client.catch_up("s", timeout_s=PATIENCE_S):
+        with pytest.raises(ChangeRejected, match="s: because"), client.catch_up("s", timeout_s=PATIENCE_S):
             pass
         late.join()

@@ -13,7 +13,7 @@ import pytest
 
 from config.model import Settings
 from streaming.client import (
-    ChangeRefused,
+    ChangeRejected,
     Client,
     DeadLetterFilter,
     Deliveries,
@@ -57,12 +57,12 @@ def next_of(deliveries: Deliveries, number: int) -> list[Any]:
     return found
 
 
-def test_a_subscription_lives_from_its_first_delivery_to_its_withdrawal(
+def test_a_subscription_lives_from_its_first_delivery_to_its_deletion(
     sluice: CommandLine, settings: Settings, client: Client
 ) -> None:
     with job(sluice):
         (answer,) = client.subscribe("s1", "alice", {"x": [{"numeric": [">", 0]}]}).wait(PATIENCE_S)
-        assert (answer.id, answer.refused, answer.superseded) == ("s1", False, False)
+        assert (answer.id, answer.rejected, answer.superseded) == ("s1", False, False)
         assert answer.status["subscriber"] == "alice"
 
         publish(settings, b'{"x": 1}', b'{"x": -1}', b'{"x": 2}', b'{"x": 3}')
@@ -85,7 +85,7 @@ def test_a_subscription_lives_from_its_first_delivery_to_its_withdrawal(
         (last,) = (d for d in client.deliveries("alice", follow=False) if d.json() == {"x": 5})
         assert (last.ids, last.version, last.key, last.replay) == (["s1"], resumed.version, b"key", None)
 
-        assert client.unsubscribe("s1").wait(PATIENCE_S)[0].status["status"] == "withdrawn"
+        assert client.unsubscribe("s1").wait(PATIENCE_S)[0].status["status"] == "unsubscribed"
         assert list(client.subscriptions()) == []
         with pytest.raises(NoSubscription, match="'s1' is unsubscribed"):
             client.subscription("s1")
@@ -146,7 +146,7 @@ def test_a_replay_needs_to_know_what_to_replay(client: Client) -> None:
         pass
 
 
-def test_a_refusal_is_an_error_with_the_reason_of_the_job(
+def test_a_rejection_is_an_error_with_the_reason_of_the_job(
     sluice: CommandLine, settings: Settings, client: Client
 ) -> None:
     sluice.environment["SLUICE_QUOTAS__SUBSCRIPTIONS"] = "1"
@@ -154,18 +154,18 @@ def test_a_refusal_is_an_error_with_the_reason_of_the_job(
         client.subscribe("s1", "alice", {}).wait(PATIENCE_S)
         second = client.subscribe("s2", "alice", {})
         for _ in range(2):  # a repeated wait has the same answer
-            with pytest.raises(ChangeRefused, match=r"s2: .*quotas\.subscriptions") as refused:
+            with pytest.raises(ChangeRejected, match=r"s2: .*quotas\.subscriptions") as rejected:
                 second.wait(PATIENCE_S)
-        assert refused.value.reasons.keys() == {"s2"}
+        assert rejected.value.reasons.keys() == {"s2"}
         status = client.statuses("s2")["s2"]
-        assert status.refused
-        assert refused.value.reasons["s2"] in str(status)
+        assert status.rejected
+        assert rejected.value.reasons["s2"] in str(status)
 
 
 def test_without_a_job_a_change_waits_for_it(sluice: CommandLine, settings: Settings, client: Client) -> None:
-    with pytest.raises(ChangeRefused, match="s1: subscriber must be"):
+    with pytest.raises(ChangeRejected, match="s1: subscriber must be"):
         client.subscribe("s1", "a lice", {})
-    with pytest.raises(ChangeRefused, match="s1: not JSON: Object of type set"):
+    with pytest.raises(ChangeRejected, match="s1: not JSON: Object of type set"):
         client.subscribe("s1", "alice", {"x": {1}})
     assert list(client.subscriptions()) == []
     change = client.subscribe("s1", "alice", {"x": [1]}, expires_at="2100-01-01T00:00:00Z", paused=True)

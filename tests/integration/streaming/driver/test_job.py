@@ -48,7 +48,7 @@ def test_events_reach_subscribers_and_everything_else_is_answered(sluice: Comman
         assert [r["sluice_reason"] for r in reasons] == [b"undecodable_event"] * 2
         assert {r["sluice_detail"].split(b":")[0] for r in reasons} == {b"not JSON", b"not a JSON object but an array"}
 
-        # Changes while it runs: one withdrawn, one replaced, two refused.
+        # Changes while it runs: one unsubscribed, one replaced, two rejected.
         sluice("unsubscribe", "s2")
         sluice("subscribe", "--id", "s3", "--subscriber", "bob", "--pattern", '{"symbol": ["IBM"]}')
         bad = [
@@ -68,10 +68,10 @@ def test_events_reach_subscribers_and_everything_else_is_answered(sluice: Comman
         statuses = {r.key.decode(): orjson.loads(r.value) for r in records(kafka, f"{name}.status")}
         assert {id: s["status"] for id, s in statuses.items()} == {
             "s1": "accepted",
-            "s2": "withdrawn",
+            "s2": "unsubscribed",
             "s3": "accepted",
-            "s4": "refused",
-            "s5": "refused",
+            "s4": "rejected",
+            "s5": "rejected",
         }
         assert "letters, digits" in statuses["s4"]["reason"]
         assert "field x: needs a list" in statuses["s5"]["reason"]
@@ -153,7 +153,7 @@ def shared(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sha
             yield Shared(sluice, topics, running.running())
 
 
-def test_a_second_job_on_the_same_checkpoint_and_one_with_a_wrong_setting_are_refused(
+def test_a_second_job_on_the_same_checkpoint_and_one_with_a_wrong_setting_are_rejected(
     shared: Shared, tmp_path: Path
 ) -> None:
     assert "another job is running on the checkpoint" in shared.sluice("run", code=1)
@@ -238,7 +238,7 @@ def test_changes_are_waited_for_and_subscriptions_are_paused_and_resumed(shared:
     produce(3)
     assert sorted(delivered()) == [1, 3]
 
-    assert orjson.loads(sluice("unsubscribe", "s1", "--wait", "--json"))["status"] == "withdrawn"
+    assert orjson.loads(sluice("unsubscribe", "s1", "--wait", "--json"))["status"] == "unsubscribed"
     assert "'s1' is unsubscribed" in sluice("resume", "s1", code=1)
     produce(4)
     assert sorted(delivered()) == [1, 3]

@@ -83,10 +83,10 @@ def test_a_job_goes_on_with_what_it_saved_and_without_if_that_is_spoiled(
     assert (about["sluice_reason"], about["sluice_subscriber"]) == (b"over_quota", b"bob")
 
 
-def test_a_withdrawn_subscription_stays_withdrawn_when_a_partition_is_added_and_the_checkpoint_lost(
+def test_an_unsubscribed_subscription_stays_unsubscribed_when_a_partition_is_added_and_the_checkpoint_lost(
     sluice: CommandLine, kafka: str, tmp_path: Path
 ) -> None:
-    """The keys of most withdrawals lead to another partition than those of the subscriptions did. Every state since
+    """The keys of most deletions lead to another partition than those of the subscriptions did. Every state since
     then must be the same: of the job at work, of one that reads the topic anew, and of one that begins with it."""
     topic = sluice.settings().subscriptions.topic
     sluice("topics", "create", "--partitions", "2")
@@ -100,7 +100,7 @@ def test_a_withdrawn_subscription_stays_withdrawn_when_a_partition_is_added_and_
         sluice("produce", stdin=lines({"x": 1}))
         first.until("done with an event", lambda: first.total("event_count") == 1)
     moved = {r.key for r in records(kafka, topic) if r.value is None and r.partition == 2}
-    assert moved, "no withdrawal went to the new partition, so this shows nothing"
+    assert moved, "no deletion went to the new partition, so this shows nothing"
 
     shutil.rmtree(tmp_path / "checkpoint")
     with job(sluice) as second:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from config.model import TenantSettings
-from streaming.client import ChangeRefused, Client
+from streaming.client import ChangeRejected, Client
 from streaming.documents.starts import OLDEST
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
@@ -116,9 +116,9 @@ def by_number(sluice: CommandLine, subscriber: str, least: int) -> list[tuple[in
 def test_a_tenant_knows_its_own_ids_and_no_others(sluice: CommandLine, clients_of: dict[str, Client]) -> None:
     sluice.environment["SLUICE_EVENTS__READING"] = "source"
     own, acme, zoo = clients_of.values()
-    with pytest.raises(ChangeRefused, match="the tenant acme may not subscribe for 'zoo'"):
+    with pytest.raises(ChangeRejected, match="the tenant acme may not subscribe for 'zoo'"):
         acme.subscribe("s1", "zoo", {})
-    with pytest.raises(ChangeRefused, match="are those of the tenant acme"):
+    with pytest.raises(ChangeRejected, match="are those of the tenant acme"):
         own.subscribe("acme/s1", "alice", {})
     assert "unknown tenant 'nobody'" in sluice("subscriptions", "list", "--tenant", "nobody", code=2)
     publish(sluice, range(3))
@@ -127,7 +127,7 @@ def test_a_tenant_knows_its_own_ids_and_no_others(sluice: CommandLine, clients_o
         for topic, status in ((f"{sluice.name}.acme", acme), (f"{sluice.name}.zoo", zoo)):
             beyond = json.dumps({"subscriber": "bob", "pattern": {}}).encode()
             clients.write(Cluster.of(sluice.settings()), topic, [(b"s9", beyond)])
-            running.until("refused", lambda of=status: of.statuses("s9")["s9"].refused)
+            running.until("rejected", lambda of=status: of.statuses("s9")["s9"].rejected)
         zoo.subscribe("s2", "zoo", {}).wait(PATIENCE_S)
         acme.begin([(b"s2", b'{"id": "s2", "subscriber": "acme-1", "pattern": {}}')], OLDEST).wait(PATIENCE_S)
         with acme.catch_up("s2", timeout_s=PATIENCE_S) as replay:
@@ -150,9 +150,9 @@ def test_a_tenant_knows_its_own_ids_and_no_others(sluice: CommandLine, clients_o
     assert "2 redriven" in sluice("dlq", "redrive", "--all-letters")
     with job(sluice) as again:
         again.running()
-        again.until("accepted now", lambda: not acme.statuses("s9")["s9"].refused)
-        again.until("refused again", lambda: zoo.statuses("s9")["s9"].waiting is None)
-    assert zoo.statuses("s9")["s9"].refused
+        again.until("accepted now", lambda: not acme.statuses("s9")["s9"].rejected)
+        again.until("rejected again", lambda: zoo.statuses("s9")["s9"].waiting is None)
+    assert zoo.statuses("s9")["s9"].rejected
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def topics(sluice: CommandLine, kafka: str) -> str:
 
 EVERYTHING = subscription("a", "alice", n=[{"exists": True}])
 CHANGES = [(f"s{i}".encode(), subscription(f"s{i}", "bob", m=[i]), ms) for i, ms in enumerate(among_good(TIMES))]
-REFUSED: list[tuple[bytes | None, str, int]] = [(f"r{i}".encode(), "{not json", ms) for i, ms in enumerate(TIMES)]
+REJECTED: list[tuple[bytes | None, str, int]] = [(f"r{i}".encode(), "{not json", ms) for i, ms in enumerate(TIMES)]
 
 
 def check_changes(sluice: CommandLine, kafka: str, letters: int = 0) -> None:
@@ -97,13 +97,13 @@ def check_changes(sluice: CommandLine, kafka: str, letters: int = 0) -> None:
         (s["id"], s["status"]) for s in sorted(statuses, key=lambda s: s["change"]["offset"]) if s["id"] != "a"
     ] == [
         *((key.decode(), "accepted") for key, _, _ in CHANGES),
-        *((key.decode(), "refused") for key, _, _ in REFUSED if key),
+        *((key.decode(), "rejected") for key, _, _ in REJECTED if key),
     ]
     listed = [json.loads(line) for line in sluice("dlq", "list", "--json").splitlines()]
-    assert len(listed) == len(REFUSED) + letters
+    assert len(listed) == len(REJECTED) + letters
     assert not [letter for letter in listed if "unknown" in str(letter)]
-    refused = [dict(letter.headers) for letter in records(kafka, f"{sluice.name}.dead")]
-    assert [h["sluice_origin_timestamp"] for h in refused if h["sluice_reason"] == b"refused_subscription"] == [
+    rejected = [dict(letter.headers) for letter in records(kafka, f"{sluice.name}.dead")]
+    assert [h["sluice_origin_timestamp"] for h in rejected if h["sluice_reason"] == b"rejected_subscription"] == [
         b"%d" % ms for ms in TIMES
     ]
 
@@ -129,11 +129,12 @@ def test_events_and_changes_of_any_time_that_come_live(sluice: CommandLine, kafk
         assert not [line for line in running.lines if line["level"] == "error"]
         assert records(kafka, f"{topics}.dead") == []
 
-        write(kafka, f"{topics}.subscriptions", [*CHANGES, *REFUSED])
+        write(kafka, f"{topics}.subscriptions", [*CHANGES, *REJECTED])
         running.until(
             "done with the changes",
             lambda: (
-                running.total("change_count") == len(CHANGES) and running.total("rejected_change_count") == len(REFUSED)
+                running.total("change_count") == len(CHANGES)
+                and running.total("rejected_change_count") == len(REJECTED)
             ),
         )
         write(kafka, f"{topics}.events", [(None, json.dumps({"m": m}), GOOD_MS) for m in range(len(CHANGES))])
@@ -149,7 +150,7 @@ def test_events_and_changes_of_any_time_that_come_live(sluice: CommandLine, kafk
 def test_changes_of_any_time_at_a_first_start_and_a_poisonous_event_in_a_batch_that_spark_cannot_read(
     sluice: CommandLine, kafka: str, topics: str
 ) -> None:
-    write(kafka, f"{topics}.subscriptions", [*CHANGES, *REFUSED])
+    write(kafka, f"{topics}.subscriptions", [*CHANGES, *REJECTED])
     sluice("subscribe", stdin=lines(EVERYTHING))
     spoiled = events(0, [GOOD_MS, 2**62, GOOD_MS, -1, GOOD_MS])
     spoiled[1] = (b"k", json.dumps({"n": 1, "text": "POISON"}), 2**62)

@@ -22,11 +22,11 @@ from streaming.kafka.clients import Cluster
         lambda info, topic: info._topics.required([topic]),
         lambda info, topic: info._topics.firsts([(topic, 0)], 0.1),
         lambda info, topic: info._topics.delete([topic]),
-        lambda info, topic: info.refuses_to_create(topic + "/"),
+        lambda info, topic: info.rejected_creation(topic + "/"),
         lambda info, topic: info.newest_ms({topic: 1}),
         lambda info, topic: info.settings(topic),
     ],
-    ids=["counts", "rights", "required", "firsts", "delete", "refuses_to_create", "newest_ms", "settings"],
+    ids=["counts", "rights", "required", "firsts", "delete", "rejected_creation", "newest_ms", "settings"],
 )
 def test_a_failed_request_does_not_keep_the_client_and_its_threads(
     request_: Callable[[ClusterInfo, str], object], kafka: str, name: str

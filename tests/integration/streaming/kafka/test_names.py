@@ -28,7 +28,7 @@ def test_every_name_that_is_taken_makes_a_topic(subscriber: str, kafka: str, nam
 
 
 def test_of_two_names_that_differ_in_a_dot_only_the_first_gets_its_deliveries(kafka: str, name: str) -> None:
-    """The broker refuses the other topic; those deliveries are dead letters, and the stream goes on."""
+    """The broker rejects the other topic; those deliveries are dead letters, and the stream goes on."""
     dead = f"{name}.dead"
     names = replace(NAMES, dead_letters=dead, delivery_topic=lambda subscriber: f"{name}.to.{subscriber}")
     topics, sink = Topics(kafka, {}), ListSink()

@@ -58,7 +58,7 @@ def test_the_shared_topic_is_created_with_these_settings(sluice: CommandLine, cl
         ("retention.ms", "soon", "Invalid value soon for configuration retention.ms: Not a number of type LONG"),
     ],
 )
-def test_a_job_with_settings_that_the_broker_refuses_does_not_start(
+def test_a_job_with_settings_that_the_broker_rejects_does_not_start(
     name: str, value: str, reason: str, sluice: CommandLine, cluster: Cluster
 ) -> None:
     sluice("topics", "create")

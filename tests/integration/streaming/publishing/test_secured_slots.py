@@ -13,7 +13,7 @@ import pytest
 from streaming.errors import Forbidden, Unauthenticated
 from streaming.kafka.topics import Topic, Topics
 from streaming.publishing.connection.client import Client
-from streaming.publishing.connection.rights import refused
+from streaming.publishing.connection.rights import rejected
 from streaming.publishing.contract import Aborted, RecordBatches
 from streaming.publishing.fencing import committed_offsets, fence_all, slot_name
 from streaming.publishing.slot import Committed, Slot
@@ -63,11 +63,11 @@ def test_the_documented_rights_are_enough_and_each_is_needed(secured: Secured) -
     secured.allow(rights_of_slots())
     assert publish(secured).records == 2
     for right in rights_of_slots():
-        secured.withdraw(right)
+        secured.revoke(right)
         if right.name == "deliveries.*":
             with pytest.raises(Aborted) as aborted:
                 publish(secured)
-            assert aborted.value.refused == {topic: "topic authorization failed" for topic, _ in DESTINATIONS}
+            assert aborted.value.rejected == {topic: "topic authorization failed" for topic, _ in DESTINATIONS}
         else:
             with pytest.raises(Forbidden, match=r"authorization failed.*SECURITY\.md"):
                 publish(secured)
@@ -82,7 +82,7 @@ def test_whether_an_id_may_be_used_is_asked_without_disturbing_who_uses_it(secur
 
     def asked() -> str:
         with closing(Client(secured.bootstrap_servers, secured.client("job", PASSWORD))) as other:
-            return str(refused(other, SLOT, "sluice"))
+            return str(rejected(other, SLOT, "sluice"))
 
     def pieces() -> Iterator[RecordBatches]:
         yield batches(producer, [(0, [b"a"])])
@@ -93,11 +93,11 @@ def test_whether_an_id_may_be_used_is_asked_without_disturbing_who_uses_it(secur
         slot = Slot(client, SLOT, "sluice")
         (producer,) = fence_all(client, [slot])
         assert slot.publish(producer, pieces(), DESTINATIONS, OFFSETS).records == 2
-    secured.withdraw(write)
+    secured.revoke(write)
     assert "(FindCoordinator); SECURITY.md" in asked()
     secured.allow([describe])
     assert "(AddOffsetsToTxn); SECURITY.md" in asked()
-    secured.withdraw(describe)
+    secured.revoke(describe)
     secured.allow([write])
 
 

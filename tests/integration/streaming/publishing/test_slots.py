@@ -281,7 +281,7 @@ def test_a_topic_that_was_never_there_is_gone_after_a_while(stage: Stage, soon_g
         stage.slot().publish(producer, [some], [stage.destinations[0], *missing], {(stage.events, 0): 5})
     assert time.monotonic() - began >= GONE_S
     assert aborted.value.gone == {topic for topic, _ in missing}
-    assert not aborted.value.refused
+    assert not aborted.value.rejected
     assert (stage.read(), stage.offset()) == ([], 0)
     stage.publish(aborted.value.producer, [b"d"], 5)
     assert (stage.read(), stage.offset()) == ([b"d"], 5)
@@ -324,7 +324,7 @@ def test_a_topic_made_again_between_transactions(stage: Stage) -> None:
         ({"message_timestamp_before_max_ms": "1000"}, b"key", "invalid timestamp"),
     ],
 )
-def test_a_topic_that_refuses_its_records(stage: Stage, config: dict[str, str], key: bytes | None, reason: str) -> None:
+def test_a_topic_that_rejects_its_records(stage: Stage, config: dict[str, str], key: bytes | None, reason: str) -> None:
     strict = f"{stage.out[0]}.strict"
     stage.create(strict, **config)
     producer = stage.slot().open()
@@ -332,8 +332,8 @@ def test_a_topic_that_refuses_its_records(stage: Stage, config: dict[str, str], 
     destinations = [stage.destinations[0], (strict, 1), stage.destinations[2]]
     with pytest.raises(Aborted, match=strict) as aborted:
         stage.slot().publish(producer, [some], destinations, {(stage.events, 0): 5})
-    assert aborted.value.refused.keys() == {strict}
-    assert aborted.value.refused[strict].startswith(reason)
+    assert aborted.value.rejected.keys() == {strict}
+    assert aborted.value.rejected[strict].startswith(reason)
     assert not aborted.value.gone
     assert (stage.read(*stage.out, strict), stage.offset()) == ([], 0)
     stage.publish(aborted.value.producer, [b"d"], 5)

@@ -527,7 +527,7 @@ def test_an_event_alone_goes_the_short_way_of_what_was_chosen() -> None:
     assert one.alone().__qualname__ == one.matchers[0].alone().__qualname__  # not wrapped, which would take time
 
 
-def test_a_wrong_size_of_events_is_refused() -> None:
+def test_a_wrong_size_of_events_is_rejected() -> None:
     with pytest.raises(MatchingError, match="attributes of an event must be above 0, not 0"):
         auto.build(uniform_table(5, 1, 1, 0.5), attributes=0)
     with pytest.raises(MatchingError, match="events of a batch must be above 0, not -1"):

@@ -190,6 +190,6 @@ def test_events_that_match_everything_fill_the_list_again_and_again() -> None:
         ({"alpha": 1.5}, r"alpha must lie within 0 \.\. 1, not 1.5"),
     ],
 )
-def test_options_that_make_no_tree_are_refused(options: dict[str, Any], message: str) -> None:
+def test_options_that_make_no_tree_are_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(MatchingError, match=message):
         be_tree.build(table(), **options)

@@ -201,7 +201,7 @@ def test_ccm_says_that_it_needs_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (translator.build, {"few": -1}, "few cannot be -1; it must be 0 or more"),
     ],
 )
-def test_a_wrong_option_is_refused_with_the_reason(
+def test_a_wrong_option_is_rejected_with_the_reason(
     build: Callable[..., Matcher], options: dict[str, int], reason: str
 ) -> None:
     with pytest.raises(MatchingError, match=reason):

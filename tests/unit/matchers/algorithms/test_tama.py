@@ -105,6 +105,6 @@ def test_a_subscription_may_have_more_columns_than_a_byte_counts(columns: int) -
     assert [found.of(e).tolist() for e in (0, 1)] == [[0, 1], [1]]
 
 
-def test_a_level_beyond_what_memory_holds_is_refused() -> None:
+def test_a_level_beyond_what_memory_holds_is_rejected() -> None:
     with pytest.raises(MatchingError, match=r"levels must lie within 0 \.\. 24, not 25"):
         tama.build(SubscriptionTable.from_intervals([], [], [], [], n_subscriptions=0, n_columns=0), levels=25)

@@ -1,4 +1,4 @@
-"""The promises of tables and batches, and the input that they refuse."""
+"""The promises of tables and batches, and the input that they reject."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def test_arrays_cannot_be_changed_behind_an_index() -> None:
         (((0.5, 0, 0, 1),), "subscription must hold integers, not float64"),
     ],
 )
-def test_what_a_table_refuses(arguments: Any, reason: str) -> None:
+def test_what_a_table_rejects(arguments: Any, reason: str) -> None:
     with pytest.raises(TableError, match=reason):
         table(*arguments)
 
 
-def test_what_batches_refuse() -> None:
+def test_what_batches_reject() -> None:
     with pytest.raises(TableError, match=r"\[events, columns\], not of 1 dimension"):
         EventBatch.from_dense([1.0, 2.0])
     with pytest.raises(TableError, match="arrays of one length"):

@@ -202,8 +202,8 @@ def test_a_named_directory_is_the_only_one(compiled: Installation, place: Path) 
     named = place / "named"
     named.mkdir()
     named.chmod(0o555)
-    refused = compiled.run("merge", NUMBA_CACHE_DIR=str(named))
-    (warning,) = refused["warnings"]
+    rejected = compiled.run("merge", NUMBA_CACHE_DIR=str(named))
+    (warning,) = rejected["warnings"]
     assert f"not kept, each process compiles them again: {named}: Permission denied" in warning
     named.chmod(0o777)
     for expected in (["merge"], []):

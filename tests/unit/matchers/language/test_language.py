@@ -1,4 +1,4 @@
-"""The language, case by case: the definition, every algorithm, and the reasons for what is refused."""
+"""The language, case by case: the definition, every algorithm, and the reasons for what is rejected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matchers.language.facets import NUMBER, TOKEN, exactly, token
 from matchers.language.lowering import FEW_RANGES, MAX_ALTERNATIVES, lower
 from matchers.language.parsing import MAX_DEPTH, parse
 from tests.support.generators.algorithms import EXACTLY
-from tests.support.generators.cases import CASES, REFUSED
+from tests.support.generators.cases import CASES, REJECTED
 
 pytestmark = pytest.mark.kernels
 
@@ -38,14 +38,14 @@ def test_every_case_is_explained_as_it_is_decided() -> None:
         assert all(line.held for line in index.explain(event, case)) is expected, case
 
 
-@pytest.mark.parametrize(("pattern", "reason"), REFUSED, ids=[reason for _, reason in REFUSED])
-def test_what_is_refused_and_why(pattern: Any, reason: str) -> None:
+@pytest.mark.parametrize(("pattern", "reason"), REJECTED, ids=[reason for _, reason in REJECTED])
+def test_what_is_rejected_and_why(pattern: Any, reason: str) -> None:
     with pytest.raises(PatternError) as error:
         parse(pattern)
     assert reason in str(error.value)
 
 
-def test_deep_nesting_is_refused() -> None:
+def test_deep_nesting_is_rejected() -> None:
     pattern: Any = [1]
     for _ in range(10_000):
         pattern = {"x": pattern}
@@ -68,7 +68,7 @@ def test_as_many_levels_as_the_limit_says_are_accepted_and_one_more_is_not() -> 
             parse(pattern)
 
 
-def test_too_many_alternatives_are_refused_before_they_are_made() -> None:
+def test_too_many_alternatives_are_rejected_before_they_are_made() -> None:
     mixed = [{"suffix": "a"}, "b"]
     assert len(lower(parse({str(i): mixed for i in range(9)}))) == 512 <= MAX_ALTERNATIVES
     hostile = [
@@ -128,10 +128,10 @@ def test_the_order_of_fields_does_not_decide_whether_a_pattern_expands_too_far()
         parts: dict[str, Any] = {f"f{i}": [1] * r.randint(1, 30) for i in range(r.randint(1, 4))}
         for i in range(r.randint(1, 3)):
             parts[f"o{i}"] = {"$or": [{"x": [1] * r.randint(1, 20)}] * r.randint(1, 12)}
-        assert len({_refused(dict(r.sample(list(parts.items()), len(parts)))) for _ in range(5)}) == 1
+        assert len({_rejected(dict(r.sample(list(parts.items()), len(parts)))) for _ in range(5)}) == 1
 
 
-def _refused(pattern: dict[str, Any]) -> bool:
+def _rejected(pattern: dict[str, Any]) -> bool:
     try:
         lower(parse(pattern))
     except PatternError:

@@ -145,6 +145,6 @@ def test_a_predicate_of_just_delta_is_found_however_its_ends_are_rounded() -> No
         ({"bucket": 0}, "bucket must be 1 or more, not 0"),
     ],
 )
-def test_options_that_make_no_tree_are_refused(options: dict[str, Any], message: str) -> None:
+def test_options_that_make_no_tree_are_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(MatchingError, match=message):
         h_tree.build(uniform_table(1, 1, 1, 0.1), **options)

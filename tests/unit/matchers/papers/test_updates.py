@@ -190,7 +190,7 @@ def test_split_points_may_be_values_of_p() -> None:
     assert pem_sizes(UpdatablePem(widths, split=0.25, ranked=False)) == [500, 501]
 
 
-def test_algorithms_that_cannot_be_updated_are_refused() -> None:
+def test_algorithms_that_cannot_be_updated_are_rejected() -> None:
     with pytest.raises(
         MatchingError, match="algorithms: 'scan' cannot be one of these; known: hem, opindex, rein, tama"
     ):

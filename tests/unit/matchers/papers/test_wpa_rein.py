@@ -191,7 +191,7 @@ def test_a_matcher_survives_a_pickle_with_its_calibration() -> None:
         ({"false_positives": nan}, "false_positives must lie in"),
     ],
 )
-def test_what_build_refuses(options: Any, reason: str) -> None:
+def test_what_build_rejects(options: Any, reason: str) -> None:
     with pytest.raises(MatchingError, match=reason):
         build(table_of([], [], [], []), **options)
 

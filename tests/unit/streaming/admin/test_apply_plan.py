@@ -1,4 +1,4 @@
-"""A plan writes the last line of each id, unless the topic already has it, and withdraws what the file lacks."""
+"""A plan writes the last line of each id, unless the topic already has it, and unsubscribes what the file lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from streaming.admin.apply_plan import ApplyPlan
 from streaming.documents.change_order import Decisions
-from streaming.documents.subscriptions import Refused
+from streaming.documents.subscriptions import Rejected
 from tests.support.doubles.topic import Record, Topic
 
 A = {"id": "a", "subscriber": "alice", "pattern": {"x": [1]}}
@@ -45,7 +45,15 @@ def counts(**some: int) -> dict[str, int]:
         ([("a", NEW_A), ("a", b"{"), ("a", {"pattern": 1})], [("b", B, -1)], counts(new=1, unchanged=1, repeated=1)),
         ([("b", {"pattern": {}, "subscriber": "bob"})], [("a", NEW_A, -1)], counts(new=1, unchanged=1, repeated=1)),
     ],
-    ids=["empty", "the same", "another", "withdrawn", "changed back", "refused since", "other order, id in the key"],
+    ids=[
+        "empty",
+        "the same",
+        "another",
+        "unsubscribed",
+        "changed back",
+        "rejected since",
+        "other order, id in the key",
+    ],
 )
 def test_only_what_the_topic_does_not_say_is_written(there: Any, written: Any, message: Any) -> None:
     assert applied([A, NEW_A, B], Topic(*there)()) == (written, message)
@@ -56,9 +64,9 @@ def test_a_change_goes_to_the_partition_of_what_it_changes() -> None:
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b'{"id": "a"}', json.dumps(A | {"subscriber": "?"}).encode()])
-def test_what_the_job_would_refuse_is_refused(line: bytes) -> None:
+def test_what_the_job_would_reject_is_rejected(line: bytes) -> None:
     plan = ApplyPlan()
-    with pytest.raises(Refused):
+    with pytest.raises(Rejected):
         plan.take(1, line)
     assert plan.as_data() == counts()
 
@@ -67,7 +75,7 @@ C = A | {"id": "c"}
 
 
 @pytest.mark.parametrize(
-    ("there", "prune", "withdrawn"),
+    ("there", "prune", "unsubscribed"),
     [
         ([("a", A), ("c", C)], "", [("c", None, 0)]),
         ([("a", A), ("c", C)], None, []),
@@ -76,11 +84,11 @@ C = A | {"id": "c"}
         ([("c", C), ("c", b"{")], "", [("c", None, 0)]),
         ([("c", b"{")], "", []),
     ],
-    ids=["lacking", "not asked", "with a prefix", "withdrawn already", "refused since", "never in force"],
+    ids=["lacking", "not asked", "with a prefix", "unsubscribed already", "rejected since", "never in force"],
 )
-def test_what_the_file_lacks_is_withdrawn_if_asked(there: Any, prune: str | None, withdrawn: list[Any]) -> None:
+def test_what_the_file_lacks_is_unsubscribed_if_asked(there: Any, prune: str | None, unsubscribed: list[Any]) -> None:
     written, _ = applied([A], Topic(*there)(), prune)
-    assert [record for record in written if record[0] != "a"] == withdrawn
+    assert [record for record in written if record[0] != "a"] == unsubscribed
 
 
 def test_a_plan_names_each_change() -> None:

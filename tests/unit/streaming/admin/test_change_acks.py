@@ -11,7 +11,7 @@ from streaming.admin.change_acks import PendingChanges
 
 def status(id: str, partition: int, offset: int, state: str = "accepted", **more: Any) -> dict[str, Any]:
     about: dict[str, Any] = {"version": 7, "in_force_from": {"0": 12, "1": 3}}
-    if state == "refused":
+    if state == "rejected":
         about = {"reason": "no"}
     change = {"partition": partition, "offset": offset}
     return {"id": id, "status": state, **about, "read_up_to": {"0": 6, "1": 9}, "change": change, **more}
@@ -65,20 +65,20 @@ def test_nothing_is_pending_when_all_are_answered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "text", "refused"),
+    ("answer", "text", "rejected"),
     [
         (status("a", 0, 5), "in force from version 7, events 0:12, 1:3", False),
         (status("a", 0, 5, "paused"), "paused from version 7, events 0:12, 1:3", False),
-        (status("a", 0, 5, "withdrawn"), "unsubscribed from version 7, events 0:12, 1:3", False),
-        (status("a", 0, 5, "refused"), "rejected: no", True),
-        (status("a", 0, 6, "refused"), "superseded by a later change, offset 6", False),
+        (status("a", 0, 5, "unsubscribed"), "unsubscribed from version 7, events 0:12, 1:3", False),
+        (status("a", 0, 5, "rejected"), "rejected: no", True),
+        (status("a", 0, 6, "rejected"), "superseded by a later change, offset 6", False),
         (status("a", 1, 7), "superseded by a later change, offset 7, partition 1", False),
         (status("a", 0, 5, superseded_by=BY), "superseded by a later change, offset 6, partition 1", False),
     ],
 )
-def test_an_answer_in_words(answer: dict[str, Any], text: str, refused: bool) -> None:
+def test_an_answer_in_words(answer: dict[str, Any], text: str, rejected: bool) -> None:
     (found,) = pending(("a", 0, 5)).answered(answer)
-    assert (str(found), found.refused) == (text, refused)
+    assert (str(found), found.rejected) == (text, rejected)
 
 
 def test_an_answer_as_data_is_the_status_or_names_the_one_that_stands_for_it() -> None:

@@ -360,7 +360,7 @@ def test_a_row_of_the_list_fits_into_80_columns(reason: str, topic: str) -> None
         (["redrive", "0:5", "five"], "'five' is not the position of a dead letter"),
     ],
 )
-def test_a_wrong_command_is_refused_before_any_broker_is_asked(command: list[str], reported: str) -> None:
-    refused = CliRunner().invoke(app, ["dlq", *command], env={"COLUMNS": "250"})
-    assert refused.exit_code == 2
-    assert reported in refused.output
+def test_a_wrong_command_is_rejected_before_any_broker_is_asked(command: list[str], reported: str) -> None:
+    rejected = CliRunner().invoke(app, ["dlq", *command], env={"COLUMNS": "250"})
+    assert rejected.exit_code == 2
+    assert reported in rejected.output

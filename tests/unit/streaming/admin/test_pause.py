@@ -43,7 +43,7 @@ def test_what_is_so_already_is_not_written() -> None:
     assert paused(Record("a", OLD | {"paused": False}), pause=False) == []
 
 
-def test_a_document_that_the_job_refuses_does_not_count() -> None:
+def test_a_document_that_the_job_rejects_does_not_count() -> None:
     records = (Record("a", OLD), Record("a", {"subscriber": "?", "pattern": {}}), Record("a", "{"))
     assert paused(*records) == [("a", OLD | {"paused": True}, 0)]
 

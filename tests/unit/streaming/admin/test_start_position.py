@@ -59,7 +59,7 @@ def test_a_replay_ends_where_live_deliveries_begin(bounds: Any, start: Any, live
         (["paused"], 0),
         (["accepted", "paused"], 1),
         (["paused", "accepted", "paused", "paused", "paused"], 2),
-        (["paused", "withdrawn", "paused"], 2),
+        (["paused", "unsubscribed", "paused"], 2),
     ],
 )
 def test_a_pause_begins_with_the_first_paused_document_since_the_last_that_was_not(

@@ -25,8 +25,8 @@ CASES: dict[str, tuple[list[Any], list[Any], str, bool]] = {
     "not answered": ([], [None, Record("s", DOCUMENT, 1, 4)], "its change at 1:4 waits for the job's answer", True),
     "accepted": ([ACCEPTED], [Record("s", DOCUMENT, 0, 3, 999)], f"in force {WHERE}", True),
     "the last word": ([ACCEPTED, None, message("paused", 4)], [Record("s", DOCUMENT, 0, 4)], f"paused {WHERE}", True),
-    "withdrawn": ([message("withdrawn", 4)], [], f"unsubscribed {WHERE}", True),
-    "refused": ([message("refused", 4, reason="no")], [], "rejected: no", True),
+    "unsubscribed": ([message("unsubscribed", 4)], [], f"unsubscribed {WHERE}", True),
+    "rejected": ([message("rejected", 4, reason="no")], [], "rejected: no", True),
     "a later change": (
         [ACCEPTED],
         [Record("s", DOCUMENT, 0, 3), Record("s", None, 0, 5)],
@@ -47,7 +47,7 @@ def test_the_last_status_counts_and_what_came_after_it_waits(
     statuses: Any, changes: Any, text: str, known: bool
 ) -> None:
     (found,) = statuses_of(statuses, changes, ["s"]).values()
-    assert (str(found), found.known, found.refused) == (text, known, text.startswith("rejected"))
+    assert (str(found), found.known, found.rejected) == (text, known, text.startswith("rejected"))
 
 
 def test_a_program_reads_the_status_as_the_job_wrote_it() -> None:

@@ -16,28 +16,28 @@ def document(subscriber: str = "alice", **more: Any) -> dict[str, Any]:
     return {"subscriber": subscriber, "pattern": {"x": [1]}, **more}
 
 
-REFUSED = document("?")
+REJECTED = document("?")
 CASES: dict[str, tuple[list[tuple[str | None, Any]], list[tuple[str, int]]]] = {
     "none": ([], []),
     "the last word on an id counts": (
         [("a", document()), ("b", document()), ("a", document("bob"))],
         [("b", 1), ("a", 2)],
     ),
-    "what is withdrawn is gone": ([("a", document()), ("b", document()), ("a", None)], [("b", 1)]),
+    "what is unsubscribed is gone": ([("a", document()), ("b", document()), ("a", None)], [("b", 1)]),
     "until it comes again": ([("a", document()), ("a", None), ("a", document())], [("a", 2)]),
-    "the job keeps what was before a refused one": (
-        [("a", document()), ("b", document()), ("a", REFUSED)],
+    "the job keeps what was before a rejected one": (
+        [("a", document()), ("b", document()), ("a", REJECTED)],
         [("b", 1), ("a", 0)],
     ),
-    "which may be several": ([("a", document()), ("a", document()), ("a", REFUSED), ("a", b"{")], [("a", 1)]),
-    "unless it was withdrawn": ([("a", document()), ("a", None), ("a", REFUSED)], []),
-    "or there was none": ([("a", REFUSED), ("b", b"[1]"), (None, None), (None, b"?")], []),
+    "which may be several": ([("a", document()), ("a", document()), ("a", REJECTED), ("a", b"{")], [("a", 1)]),
+    "unless it was unsubscribed": ([("a", document()), ("a", None), ("a", REJECTED)], []),
+    "or there was none": ([("a", REJECTED), ("b", b"[1]"), (None, None), (None, b"?")], []),
     "an id in the document alone": ([(None, document(id="a")), ("a", document())], [("a", 1)]),
 }
 
 
 @pytest.mark.parametrize(("written", "expected"), CASES.values(), ids=CASES)
-def test_of_each_id_the_last_record_counts_that_is_not_refused(
+def test_of_each_id_the_last_record_counts_that_is_not_rejected(
     written: list[tuple[str | None, Any]], expected: list[tuple[str, int]]
 ) -> None:
     assert [(one.id, one.offset) for one in stored_subscriptions(Topic(*written), Decisions())] == expected
@@ -46,15 +46,15 @@ def test_of_each_id_the_last_record_counts_that_is_not_refused(
 
 
 def test_a_filter_asks_the_last_word_that_counts() -> None:
-    topic = Topic(("a1", document()), ("a2", document()), ("a1", document("bob")), ("b1", document()), ("a2", REFUSED))
+    topic = Topic(("a1", document()), ("a2", document()), ("a1", document("bob")), ("b1", document()), ("a2", REJECTED))
     of_alice = lambda document: document["subscriber"] == "alice"  # noqa: E731
     assert [one.id for one in stored_subscriptions(topic, Decisions(), wanted=of_alice)] == ["b1", "a2"]
     assert [one.id for one in stored_subscriptions(topic, Decisions(), "a", of_alice)] == ["a2"]
     assert [one.id for one in stored_subscriptions(topic, Decisions(), "a")] == ["a1", "a2"]
 
 
-def test_a_topic_is_read_a_third_time_only_for_what_stands_before_a_refused_document() -> None:
-    for written, reads in (([], 1), ([("a", document())], 2), ([("a", document()), ("a", REFUSED)], 3)):
+def test_a_topic_is_read_a_third_time_only_for_what_stands_before_a_rejected_document() -> None:
+    for written, reads in (([], 1), ([("a", document())], 2), ([("a", document()), ("a", REJECTED)], 3)):
         topic = Topic(*written)
         list(stored_subscriptions(topic, Decisions()))
         assert topic.reads == reads

@@ -41,7 +41,7 @@ class Said(ClusterInfo):
     transactional_ids: tuple[str, ...] = ("sluice", "sluice/0")
     version: int = 2
     create: str = ""
-    config_refusal: str = ""
+    config_rejection: str = ""
     most: int | None = 1_048_588
     newest: int | None = NOW_MS
 
@@ -64,7 +64,7 @@ class Said(ClusterInfo):
     def transaction_version(self) -> int:
         return self.version
 
-    def refuses_to_create(self, topic: str) -> str:
+    def rejected_creation(self, topic: str) -> str:
         assert topic.startswith("deliveries.")
         return self.create
 
@@ -75,9 +75,9 @@ class Said(ClusterInfo):
         found = {t: self.configs.get(t, {**made, **own.get(t, created)}) for t in topics}
         return {t: config for t, config in found.items() if config is not None}
 
-    def refused_config(self, topic: Topic) -> str:
+    def rejected_config(self, topic: Topic) -> str:
         assert topic.config == layout.delivery_config(SETTINGS)
-        return self.config_refusal
+        return self.config_rejection
 
     def most_bytes(self) -> int | None:
         return self.most
@@ -166,7 +166,7 @@ CASES: dict[str, tuple[Said, str, str, str]] = {
         "write on the transactional-ids sluice/*",
     ),
     "settings of topics that the broker does not know": (
-        replace(GOOD, config_refusal="Unknown topic config name: a.b"),
+        replace(GOOD, config_rejection="Unknown topic config name: a.b"),
         "delivery topics",
         FAILURE,
         "the broker rejects deliveries.topic_config: Unknown topic config name: a.b",
@@ -271,7 +271,7 @@ def test_the_largest_delivery_may_be_what_new_topics_take() -> None:
     settings = Settings.model_validate({"deliveries": {"topic_config": {"max.message.bytes": 5_000}}})
 
     class Taking(Said):
-        def refused_config(self, topic: Topic) -> str:
+        def rejected_config(self, topic: Topic) -> str:
             return ""
 
     one = found(Taking(), settings)["largest delivery"]

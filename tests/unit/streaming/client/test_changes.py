@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from streaming.admin import change_acks
-from streaming.admin.change_acks import ChangeAck, ChangeRefused, PendingChanges, Unanswered
+from streaming.admin.change_acks import ChangeAck, ChangeRejected, PendingChanges, Unanswered
 from streaming.client.changes import WrittenChanges
 from streaming.errors import TopicMissing
 from streaming.kafka.clients import Cluster
 
 
 def ack(id: str, reason: str = "") -> ChangeAck:
-    status = {"status": "refused", "reason": reason} if reason else {"status": "accepted"}
+    status = {"status": "rejected", "reason": reason} if reason else {"status": "accepted"}
     return ChangeAck(id, 0, 0, {**status, "version": 3}, superseded=False)
 
 
@@ -46,16 +46,16 @@ def test_a_wait_goes_on_where_another_ended(answers: list[list[ChangeAck]]) -> N
     assert [ack.id for ack in changes.wait()] == ["a", "b", "c"]
 
 
-def test_a_wait_names_what_was_refused_and_why(answers: list[list[ChangeAck]]) -> None:
+def test_a_wait_names_what_was_rejected_and_why(answers: list[list[ChangeAck]]) -> None:
     answers += [[ack("a"), ack("b", "too many"), ack("c", "no")]]
-    with pytest.raises(ChangeRefused, match=r"^rejected: b: too many; c: no$") as refused:
+    with pytest.raises(ChangeRejected, match=r"^rejected: b: too many; c: no$") as rejected:
         written(3).wait()
-    assert refused.value.reasons == {"b": "too many", "c": "no"}
+    assert rejected.value.reasons == {"b": "too many", "c": "no"}
 
 
-def test_a_long_list_of_refusals_is_cut() -> None:
-    refused = ChangeRefused({str(n): "no" for n in range(1_005)})
-    assert str(refused) == "rejected: 0: no; 1: no; 2: no; 3: no; 4: no and 1,000 others"
+def test_a_long_list_of_rejections_is_cut() -> None:
+    rejected = ChangeRejected({str(n): "no" for n in range(1_005)})
+    assert str(rejected) == "rejected: 0: no; 1: no; 2: no; 3: no; 4: no and 1,000 others"
 
 
 def test_the_reason_that_statuses_cannot_be_read_is_raised_by_wait() -> None:

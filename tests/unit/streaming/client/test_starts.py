@@ -46,7 +46,7 @@ def test_ids_with_a_start_come_in_order_and_are_committed_with_all_before_them()
         Record("b", DOCUMENT, offset=1, time_ms=NOW_MS),
         Record("old", STARTED, offset=2, time_ms=NOW_MS - MOST_AGE_MS - 60_000),
         Record(None, STARTED | {"id": "c"}, offset=3, time_ms=NOW_MS),
-        Record(None, STARTED, offset=4, time_ms=NOW_MS),  # it has no id; the job refuses it
+        Record(None, STARTED, offset=4, time_ms=NOW_MS),  # it has no id; the job rejects it
         Record("d", DOCUMENT, offset=5, time_ms=NOW_MS),
     )
     consumer: Any = Scripted(given(0), *script, End())

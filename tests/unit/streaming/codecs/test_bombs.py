@@ -1,4 +1,4 @@
-"""Small records that would cause large work or crash a reader are refused with a reason."""
+"""Small records that would cause large work or crash a reader are rejected with a reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matchers.index.fields import Fields
 from matchers.language.model import Predicate
 from matchers.language.operators import Wildcard
 from streaming.codecs import CODECS, Undecodable
-from streaming.documents.subscriptions import MAX_DOCUMENT_BYTES, Refused, read_change
+from streaming.documents.subscriptions import MAX_DOCUMENT_BYTES, Rejected, read_change
 from streaming.rows import HEADERS
 from streaming.worker.events.reading import read_events
 from tests.support.doubles.registry import SchemaRegistry
@@ -273,10 +273,10 @@ HALF = MAX_DOCUMENT_BYTES // 2
     ids=lambda given: str(given)[:24],
 )
 def test_subscriptions(pattern: str, why: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Rejected) as rejected:
         read_change(b"s", document(pattern))
-    assert why in str(refused.value)
-    assert len(str(refused.value)) < LONGEST
+    assert why in str(rejected.value)
+    assert len(str(rejected.value)) < LONGEST
 
 
 def test_a_wildcard_of_many_stars_is_checked_without_going_back() -> None:

@@ -1,4 +1,4 @@
-"""CloudEvents in both modes give one event; others are refused with a reason."""
+"""CloudEvents in both modes give one event; others are rejected with a reason."""
 
 from __future__ import annotations
 

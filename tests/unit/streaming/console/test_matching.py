@@ -37,7 +37,7 @@ def test_it_agrees_with_the_snapshot(workload: tuple[dict[str, Any], list[Any]])
         assert sorted(id for id, _ in found.shown) == sorted(matched)
 
 
-def test_what_is_paused_expired_or_withdrawn_does_not_match() -> None:
+def test_what_is_paused_expired_or_unsubscribed_does_not_match() -> None:
     pattern = {"pattern": {"x": [1]}}
     snapshot = snapshot_of(
         {

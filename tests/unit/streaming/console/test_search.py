@@ -29,8 +29,8 @@ def snapshot_of(*batches: Sequence[tuple[bytes, bytes | None]]) -> Snapshot:
     """Build a snapshot with a part per batch, as long as each is shorter than the one before."""
     snapshot = Snapshot(algorithm="scan", most=1)
     for batch in batches:
-        withdrawn = [key.decode() for key, value in batch if value is None]
-        snapshot = snapshot.update(compile_changes(changes(batch)).segment, withdrawn)
+        unsubscribed = [key.decode() for key, value in batch if value is None]
+        snapshot = snapshot.update(compile_changes(changes(batch)).segment, unsubscribed)
     return snapshot
 
 
@@ -96,7 +96,7 @@ def test_more_than_is_shown_is_said_and_not_counted() -> None:
     assert [one.id for one in search.subscriptions(snapshot, "s4", "", 1).found] == ["s4"]
 
 
-def test_a_search_ends_among_many_that_are_withdrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_ends_among_many_that_are_unsubscribed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "MOST_LOOKED_AT", 3)
     snapshot = snapshot_of([document(f"s{i}", "ann") for i in range(9)], [(b"s%d" % i, None) for i in range(4)])
     assert search.subscriptions(snapshot, "s", "", 5) == ([], True)

@@ -41,14 +41,14 @@ CASES: list[tuple[str, list[tuple[int, int, int]], list[Record], list[tuple[int,
     ("what was decided counts, whatever the times", WORDS, [status("s", "accepted", 1, 2, UP_TO)], [(1, 2)]),
     ("what was not read then is later", WORDS, [status("s", "accepted", 0, 9, {"0": 10, "1": 7})], [(1, 7)]),
     ("a partition that was not there then is later", WORDS, [status("s", "accepted", 0, 9, {"0": 10})], [(1, 7)]),
-    ("a withdrawal whose tombstone is gone", WORDS[:2], [status("s", "withdrawn", 1, 5, UP_TO)], []),
+    ("a deletion whose tombstone is gone", WORDS[:2], [status("s", "unsubscribed", 1, 5, UP_TO)], []),
     (
-        "what a refused one left in force",
+        "what a rejected one left in force",
         WORDS,
-        [status("s", "refused", 0, 9, UP_TO, in_force={"partition": 0, "offset": 4})],
+        [status("s", "rejected", 0, 9, UP_TO, in_force={"partition": 0, "offset": 4})],
         [(0, 4)],
     ),
-    ("a refused one that left nothing", WORDS, [status("s", "refused", 0, 9, UP_TO, in_force=None)], []),
+    ("a rejected one that left nothing", WORDS, [status("s", "rejected", 0, 9, UP_TO, in_force=None)], []),
     (
         "the last status",
         WORDS,
@@ -70,8 +70,13 @@ CASES: list[tuple[str, list[tuple[int, int, int]], list[Record], list[tuple[int,
         ],
         [(1, 2)],
     ),
-    ("a status of another topic says nothing", WORDS, [status("s", "withdrawn", 1, 7, UP_TO, topic_id="2")], [(0, 9)]),
-    ("nor does one of another id", WORDS, [status("t", "withdrawn", 1, 7, UP_TO)], [(0, 9)]),
+    (
+        "a status of another topic says nothing",
+        WORDS,
+        [status("s", "unsubscribed", 1, 7, UP_TO, topic_id="2")],
+        [(0, 9)],
+    ),
+    ("nor does one of another id", WORDS, [status("t", "unsubscribed", 1, 7, UP_TO)], [(0, 9)]),
 ]
 
 
@@ -83,9 +88,9 @@ def test_the_last_word_on_an_id(words: Any, statuses: list[Record], expected: li
 
 
 def test_statuses_of_earlier_versions_and_of_other_queries_say_nothing() -> None:
-    old = Record("s", {"id": "s", "status": "withdrawn", "version": 9, "change": {"partition": 1, "offset": 7}})
+    old = Record("s", {"id": "s", "status": "unsubscribed", "version": 9, "change": {"partition": 1, "offset": 7}})
     assert len(Decisions("", statuses=[old])) == 0
-    one = status("s", "withdrawn", 1, 7, UP_TO)
+    one = status("s", "unsubscribed", 1, 7, UP_TO)
     strange = [Record("s", b"{"), Record("s", b"[]"), Record(None, None)]
     assert len(Decisions(TOPIC, statuses=strange)) == 0
     assert len(Decisions(TOPIC, "another".__eq__, [one])) == 0
@@ -99,17 +104,17 @@ def at(offset: int, document: Any, partition: int, timestamp: int) -> dict[str, 
 BATCHES: list[tuple[str, list[dict[str, Any]], list[str], list[str]]] = [
     ("the later time", [at(0, BOB, 1, 20), at(0, ALICE, 0, 10)], ["accepted", "accepted"], ["bob"]),
     ("the later time, read last", [at(0, ALICE, 0, 10), at(0, BOB, 1, 20)], ["accepted", "accepted"], ["bob"]),
-    ("a withdrawal", [at(0, None, 0, 20), at(0, BOB, 1, 10)], ["accepted", "withdrawn"], []),
+    ("a deletion", [at(0, None, 0, 20), at(0, BOB, 1, 10)], ["accepted", "unsubscribed"], []),
     (
         "the last of each partition, whatever the others say",
         [at(0, BOB, 1, 90), at(0, ALICE, 0, 20), at(1, None, 1, 10)],
-        ["accepted", "withdrawn", "accepted"],
+        ["accepted", "unsubscribed", "accepted"],
         ["alice"],
     ),
     (
-        "a refused one counts for nothing",
+        "a rejected one counts for nothing",
         [at(0, {"subscriber": "?", "pattern": {}}, 1, 90), at(0, ALICE, 0, 20)],
-        ["accepted", "refused"],
+        ["accepted", "rejected"],
         ["alice"],
     ),
 ]
@@ -123,21 +128,21 @@ def test_a_batch_with_changes_of_one_id_in_two_partitions(
     p = pipeline(ListSink())
     published = step(p, *rows, most=most)
     assert [s["status"] for s in statuses(published)] == states
-    final = [s for s in statuses(published) if "superseded_by" not in s and s["status"] != "refused"]
+    final = [s for s in statuses(published) if "superseded_by" not in s and s["status"] != "rejected"]
     assert len(final) == 1
     assert all(s.get("superseded_by", final[0]["change"]) == final[0]["change"] for s in statuses(published))
-    in_force = None if final[0]["status"] == "withdrawn" else final[0]["change"]
-    assert all(s["in_force"] == in_force for s in statuses(published) if s["status"] == "refused")
+    in_force = None if final[0]["status"] == "unsubscribed" else final[0]["change"]
+    assert all(s["in_force"] == in_force for s in statuses(published) if s["status"] == "rejected")
     assert list(delivered(p.state, event(0, {"x": 1})).get(0, {})) == to
 
 
-def test_a_refused_change_says_what_stays_in_force() -> None:
+def test_a_rejected_change_says_what_stays_in_force() -> None:
     p = pipeline(ListSink())
     step(p, change(7, "s", ALICE, 1), change(3, "t", BOB))
     wrong = {"subscriber": "?", "pattern": {}}
-    refused = statuses(step(p, change(8, "s", wrong, 1), change(4, "new", wrong)))
-    assert [s["in_force"] for s in refused] == [{"partition": 1, "offset": 7}, None]
-    assert [s["version"] for s in refused] == [14, 14]
+    rejected = statuses(step(p, change(8, "s", wrong, 1), change(4, "new", wrong)))
+    assert [s["in_force"] for s in rejected] == [{"partition": 1, "offset": 7}, None]
+    assert [s["version"] for s in rejected] == [14, 14]
 
 
 def statuses(written: list[Written]) -> list[dict[str, Any]]:
@@ -145,9 +150,9 @@ def statuses(written: list[Written]) -> list[dict[str, Any]]:
 
 
 def test_commands_that_read_the_topic_follow_the_same_order() -> None:
-    """The id s was withdrawn in partition 1. Compaction removed the tombstone, and left a document in partition 0."""
+    """The id s was unsubscribed in partition 1. Compaction removed the tombstone and left a document in partition 0."""
     records = [Record("s", ALICE, 0, 3, 10), Record("t", ALICE, 0, 4, 10), Record("t", BOB, 1, 2, 5)]
-    decisions = Decisions(TOPIC, statuses=[status("s", "withdrawn", 1, 1, {"0": 5, "1": 2})])
+    decisions = Decisions(TOPIC, statuses=[status("s", "unsubscribed", 1, 1, {"0": 5, "1": 2})])
     assert [(one.id, one.partition) for one in stored_subscriptions(lambda: records, decisions)] == [("t", 0)]
     assert [*last_written(records, ["s", "t"], decisions)] == ["t"]
     assert last_changes(()) == {}

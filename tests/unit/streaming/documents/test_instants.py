@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.documents import instants
-from streaming.documents.subscriptions import Refused, Subscription, read_document
+from streaming.documents.subscriptions import Rejected, Subscription, read_document
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_800_000  # the years 1 to 9999, in UTC
 
@@ -106,8 +106,8 @@ def test_other_forms_of_iso_8601(text: str, ms: int) -> None:
     ],
     ids=lambda given: str(given)[:40],
 )
-def test_what_is_no_time_with_a_zone_is_refused_with_the_reason(text: Any, reason: str) -> None:
-    with pytest.raises(Refused) as refused:
+def test_what_is_no_time_with_a_zone_is_rejected_with_the_reason(text: Any, reason: str) -> None:
+    with pytest.raises(Rejected) as rejected:
         expiry(text)
-    assert str(refused.value).startswith("expires_at must be a time with its zone")
-    assert reason in str(refused.value)
+    assert str(rejected.value).startswith("expires_at must be a time with its zone")
+    assert reason in str(rejected.value)

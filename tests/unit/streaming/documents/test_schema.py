@@ -16,15 +16,15 @@ from typer.testing import CliRunner
 from matchers.language.parsing import EXCLUDED, MAX_DEPTH, OF_SEVERAL, OPERATORS, RESERVED
 from run_stream import app
 from streaming.documents.schema import subscription_schema
-from streaming.documents.subscriptions import MAX_ID_LENGTH, Refused, read_change
-from tests.support.generators.cases import CASES, REFUSED
+from streaming.documents.subscriptions import MAX_ID_LENGTH, Rejected, read_change
+from tests.support.generators.cases import CASES, REJECTED
 from tests.support.generators.strategies import patterns
 
 SCHEMA = subscription_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
 FILE = Path(__file__).resolve().parents[4] / "config" / "subscription.schema.json"
 
-# Refused by the job, and no schema could: the reason in the parser's words, and why.
+# Rejected by the job, and no schema could: the reason in the parser's words, and why.
 ONLY_THE_JOB = {
     "without unpaired surrogates": "an expression for them would break in readers that hold texts as UTF-16",
     "cannot be held exactly by a double": "a schema cannot count the bits of a number",
@@ -60,18 +60,18 @@ def schema_takes(document: Any) -> bool:
     return valid
 
 
-def refusal(document: Any) -> str | None:
+def rejection(document: Any) -> str | None:
     """The job's reason, or None where it takes the document."""
     try:
         read_change(None, json.dumps(document).encode())
-    except Refused as refused:
-        return str(refused)
+    except Rejected as rejected:
+        return str(rejected)
     return None
 
 
 def agrees(document: Any) -> None:
     """Check that both accept it, both reject it, or only the job can decide."""
-    reason = refusal(document)
+    reason = rejection(document)
     if reason is None:
         VALIDATOR.validate(document)
     elif schema_takes(document):
@@ -111,11 +111,11 @@ def test_every_random_pattern_is_accepted(pattern: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "reason"),
-    [(pattern, reason) for pattern, reason in REFUSED if is_json(pattern)],
+    [(pattern, reason) for pattern, reason in REJECTED if is_json(pattern)],
 )
-def test_what_the_job_refuses_is_refused_but_for_what_only_it_can_check(pattern: Any, reason: str) -> None:
+def test_what_the_job_rejects_is_rejected_but_for_what_only_it_can_check(pattern: Any, reason: str) -> None:
     assert schema_takes(subscription(pattern)) == any(known in reason for known in ONLY_THE_JOB)
-    assert refusal(subscription(pattern)) is not None
+    assert rejection(subscription(pattern)) is not None
 
 
 DOCUMENTS = [
@@ -190,7 +190,7 @@ DOCUMENTS = [
 def test_the_schema_decides_documents_as_the_job_does(document: Any, accepted: bool) -> None:
     assert schema_takes(document) is accepted
     keyed = document | {"id": document.get("id", "s1")} if isinstance(document, dict) else document
-    assert (refusal(keyed) is None) is accepted
+    assert (rejection(keyed) is None) is accepted
 
 
 def examples() -> Iterator[tuple[str, Any]]:
@@ -222,7 +222,7 @@ def examples() -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.parametrize(("where", "document"), list(examples()))
 def test_every_example_in_the_schema_is_accepted(where: str, document: Any) -> None:
-    assert refusal(document) is None, where
+    assert rejection(document) is None, where
     VALIDATOR.validate(document)
 
 
@@ -270,10 +270,10 @@ def test_networks(text: str) -> None:
 @given(text=st.text("ab*\\\n\U0001f600", max_size=12))
 def test_wildcards_are_decided_exactly(text: str) -> None:
     document = subscription({"x": [{"wildcard": text}]})
-    assert schema_takes(document) is (refusal(document) is None)
+    assert schema_takes(document) is (rejection(document) is None)
 
 
-def test_a_long_wildcard_takes_no_longer_for_being_refused() -> None:
+def test_a_long_wildcard_takes_no_longer_for_being_rejected() -> None:
     assert not schema_takes(subscription({"x": [{"wildcard": "a*" * 20_000 + "*"}]}))
 
 
@@ -295,4 +295,4 @@ def test_a_pattern_as_deep_as_can_be_is_accepted() -> None:
         pattern = {"x": pattern}
     agrees(subscription(pattern))
     assert schema_takes(subscription(pattern))
-    assert refusal(subscription(pattern)) is None
+    assert rejection(subscription(pattern)) is None

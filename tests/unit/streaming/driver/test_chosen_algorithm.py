@@ -27,7 +27,7 @@ pytestmark = pytest.mark.kernels
         ({"adaptive_after_ms": 5}, "adaptive_after_ms works only with matching.algorithm = 'wpa_rein'"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_the_reason(
+def test_what_cannot_be_used_is_rejected_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, matching: dict[str, Any], reason: str
 ) -> None:
     monkeypatch.setattr(ccm, "gpu", lambda: None)

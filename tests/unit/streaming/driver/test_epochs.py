@@ -223,7 +223,7 @@ def test_events_that_kill_every_worker_are_set_aside(stage: Stage, monkeypatch: 
     assert stage.step() == ["to.bob events-0-20"]
 
 
-def test_a_change_that_kills_every_worker_is_refused(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_kills_every_worker_is_rejected(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def deadly(changes: Any) -> Any:
         if b"bad" in changes.keys:
             raise Died

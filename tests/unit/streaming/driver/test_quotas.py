@@ -34,10 +34,10 @@ BATCHES: list[tuple[str, list[Changes], list[str], dict[str, list[str]]]] = [
     (
         "one more",
         [[("a", ALICE), ("b", ALICE), ("c", ALICE)]],
-        ["accepted", "accepted", "refused"],
+        ["accepted", "accepted", "rejected"],
         {"alice": ["a", "b"]},
     ),
-    ("one more later", [[("a", ALICE), ("b", ALICE)], [("c", ALICE)]], ["refused"], {"alice": ["a", "b"]}),
+    ("one more later", [[("a", ALICE), ("b", ALICE)], [("c", ALICE)]], ["rejected"], {"alice": ["a", "b"]}),
     (
         "each subscriber has its own",
         [[("a", ALICE), ("b", ALICE)], [("c", BOB), ("d", BOB)]],
@@ -59,31 +59,31 @@ BATCHES: list[tuple[str, list[Changes], list[str], dict[str, list[str]]]] = [
     (
         "given to another who has no room",
         [[("a", ALICE), ("b", BOB), ("c", BOB)], [("a", BOB), ("d", ALICE), ("e", ALICE)]],
-        ["refused", "accepted", "refused"],
+        ["rejected", "accepted", "rejected"],
         {"alice": ["a", "d"], "bob": ["b", "c"]},
     ),
     (
-        "withdrawn, then another",
+        "unsubscribed, then another",
         [[("a", ALICE), ("b", ALICE)], [("a", None), ("c", ALICE)]],
-        ["withdrawn", "accepted"],
+        ["unsubscribed", "accepted"],
         {"alice": ["b", "c"]},
     ),
     (
-        "another, then withdrawn",
+        "another, then unsubscribed",
         [[("a", ALICE), ("b", ALICE)], [("c", ALICE), ("a", None)]],
-        ["refused", "withdrawn"],
+        ["rejected", "unsubscribed"],
         {"alice": ["b"]},
     ),
     (
-        "another, withdrawn, then the other again",
+        "another, unsubscribed, then the other again",
         [[("a", ALICE), ("b", ALICE)], [("c", ALICE), ("a", None), ("c", ALICE)]],
-        ["accepted", "withdrawn", "accepted"],
+        ["accepted", "unsubscribed", "accepted"],
         {"alice": ["b", "c"]},
     ),
     (
-        "withdrawn and there again",
+        "unsubscribed and there again",
         [[("a", ALICE), ("b", ALICE)], [("a", None), ("a", ALICE), ("c", ALICE)]],
-        ["withdrawn", "accepted", "refused"],
+        ["unsubscribed", "accepted", "rejected"],
         {"alice": ["a", "b"]},
     ),
     (
@@ -93,24 +93,24 @@ BATCHES: list[tuple[str, list[Changes], list[str], dict[str, list[str]]]] = [
         {"alice": ["a", "d"]},
     ),
     (
-        "the last word is refused, and with it those before",
+        "the last word is rejected, and with it those before",
         [[("a", ALICE), ("b", BOB), ("c", BOB)], [("a", None), ("a", ALICE), ("a", BOB)], [("d", ALICE), ("e", ALICE)]],
-        ["accepted", "refused"],
+        ["accepted", "rejected"],
         {"alice": ["a", "d"], "bob": ["b", "c"]},
     ),
     (
-        "withdrawn that was not there",
+        "unsubscribed that was not there",
         [[("a", ALICE), ("b", ALICE)], [("z", None)], [("c", ALICE)]],
-        ["refused"],
+        ["rejected"],
         {"alice": ["a", "b"]},
     ),
     (
-        "refused, then with room",
+        "rejected, then with room",
         [[("a", ALICE), ("b", ALICE)], [("c", ALICE)], [("a", None)], [("c", ALICE)]],
         ["accepted"],
         {"alice": ["b", "c"]},
     ),
-    ("paused ones count", [[("a", PAUSED), ("b", PAUSED)], [("c", ALICE)]], ["refused"], {}),
+    ("paused ones count", [[("a", PAUSED), ("b", PAUSED)], [("c", ALICE)]], ["rejected"], {}),
 ]
 
 
@@ -142,15 +142,15 @@ def test_a_subscriber_has_as_many_subscriptions_as_it_may(
     assert +again._count == +p.subscription_quota._count
 
 
-def test_a_refused_subscription_is_a_dead_letter_that_says_what_to_do() -> None:
+def test_a_rejected_subscription_is_a_dead_letter_that_says_what_to_do() -> None:
     p = pipeline(ListSink())
     p.subscription_quota = SubscriptionQuota(1)
     *_, status, letter = batches(p, [[("a", ALICE), ("b", ALICE)]])
     reason = "a subscriber may have at most 1 subscriptions (quotas.subscriptions); unsubscribe another first"
     document = json.loads(status.value or b"")
-    assert (document["id"], document["status"], document["reason"]) == ("b", "refused", reason)
+    assert (document["id"], document["status"], document["reason"]) == ("b", "rejected", reason)
     headers = dict(letter.headers)
-    assert headers["sluice_reason"] == records.REFUSED_SUBSCRIPTION.encode()
+    assert headers["sluice_reason"] == records.REJECTED_SUBSCRIPTION.encode()
     assert headers["sluice_detail"] == reason.encode()
     assert json.loads(letter.value or b"")["id"] == "b"
 
@@ -160,8 +160,8 @@ def test_what_is_there_at_the_start_counts_even_if_it_is_more_than_may_be() -> N
     batches(p, [[(f"s{i}", ALICE) for i in range(4)], [("s0", None)]])
     p.subscription_quota = SubscriptionQuota(2)
     p.subscription_quota.begin(p.state.snapshot)
-    assert statuses(batches(p, [[("s1", None), ("new", ALICE)]])) == ["withdrawn", "refused"]
-    assert statuses(batches(p, [[("s2", None), ("new", ALICE)]])) == ["withdrawn", "accepted"]
+    assert statuses(batches(p, [[("s1", None), ("new", ALICE)]])) == ["unsubscribed", "rejected"]
+    assert statuses(batches(p, [[("s2", None), ("new", ALICE)]])) == ["unsubscribed", "accepted"]
 
 
 def test_a_tenant_has_as_many_subscriptions_as_it_may_whoever_gets_them() -> None:
@@ -184,11 +184,11 @@ def test_a_tenant_has_as_many_subscriptions_as_it_may_whoever_gets_them() -> Non
         statuses(batches(p, [[(f"s{i}", ALICE) for i in range(4)]])) == ["accepted"] * 4
     )  # the job's own do not count
     assert said(("a", ALICE), ("b", BOB)) == ["accepted"] * 2
-    assert said(("c", ALICE), ("b", ALICE)) == ["refused", "accepted"]
+    assert said(("c", ALICE), ("b", ALICE)) == ["rejected", "accepted"]
     again = SubscriptionQuota(0, known)
     again.begin(p.state.snapshot)
     assert +again._of_tenant == +p.subscription_quota._of_tenant == {"": 4, "acme": 2}
-    assert said(("b", None), ("c", ALICE)) == ["withdrawn", "accepted"]
+    assert said(("b", None), ("c", ALICE)) == ["unsubscribed", "accepted"]
     assert registered(p.state.snapshot, ["a", "s0", "acme/a", "acme/b", "acme/c"]).keys() == {"s0", "acme/a", "acme/c"}
 
 
@@ -205,13 +205,13 @@ def test_subscriptions_that_are_there_are_found_with_their_subscribers_and_place
     assert registered(p.state.snapshot, []) == {}
 
 
-def test_what_a_quota_refused_is_refused_again_after_a_crash(tmp_path: Path) -> None:
+def test_what_a_quota_rejected_is_rejected_again_after_a_crash(tmp_path: Path) -> None:
     store = Store(tmp_path)
     p = pipeline(ListSink())
     p.state.compactor = Compactor(store, AtOnce())
     p.subscription_quota = SubscriptionQuota(1)
     step(p, change(0, "a", ALICE), change(1, "b", ALICE), change(2, "c", BOB))
-    assert store.refused() == {(0, 1)}
-    assert Store(tmp_path).refused() == {(0, 1)}
+    assert store.rejected() == {(0, 1)}
+    assert Store(tmp_path).rejected() == {(0, 1)}
     p.state.close()
-    assert store.refused() == set()
+    assert store.rejected() == set()

@@ -1,4 +1,4 @@
-"""Settings that are refused before Spark starts."""
+"""Settings that are rejected before Spark starts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streaming.errors import JobError, SparkFailed
         (["a.jar"], {"spark.stage.maxConsecutiveAttempts": "4"}, "spark.stage.maxConsecutiveAttempts must be 1"),
     ],
 )
-def test_a_cluster_that_cannot_work_is_refused(
+def test_a_cluster_that_cannot_work_is_rejected(
     tmp_path: Path, jars: list[str], options: dict[str, str], reason: str
 ) -> None:
     for jar in jars:

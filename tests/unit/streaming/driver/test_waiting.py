@@ -55,7 +55,7 @@ def test_who_stops_the_job_need_not_wait_for_a_record() -> None:
     batches = SparkBatches(p, lambda: True)
     waiting = threading.Thread(target=batches, args=(frame(p), 0))
     waiting.start()
-    batches._refuse()
+    batches._reject()
     waiting.join(PATIENCE_S)
     assert not waiting.is_alive()
     assert batches.failure is None
@@ -66,13 +66,13 @@ def test_a_stop_that_waits_for_a_batch_says_so(
 ) -> None:
     monkeypatch.setattr(between, "SAY_AFTER_S", 0.0)
     batches = SparkBatches(pipeline(ListSink()))
-    refusing = threading.Thread(target=batches._refuse)
+    rejecting = threading.Thread(target=batches._reject)
     with caplog.at_level(logging.WARNING, "sluice.job"), batches.held():
-        refusing.start()
+        rejecting.start()
         while not caplog.records:
             time.sleep(0.001)
-        assert refusing.is_alive()
-    refusing.join(PATIENCE_S)
+        assert rejecting.is_alive()
+    rejecting.join(PATIENCE_S)
     assert caplog.messages == ["batch_awaited"]
     assert batches._finished
 

@@ -1,4 +1,4 @@
-"""Packed parts answer as before when loaded from bytes or files; a damaged file is refused."""
+"""Packed parts answer as before when loaded from bytes or files; a damaged file is rejected."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_every_flipped_byte_of_a_file_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [0, 8, 16, 17, 200, -64, -1])
-def test_a_truncated_part_is_refused(left: int, tmp_path: Path) -> None:
+def test_a_truncated_part_is_rejected(left: int, tmp_path: Path) -> None:
     packing.write(tmp_path / "part", some_part("tiles"))
     (tmp_path / "part").write_bytes((tmp_path / "part").read_bytes()[:left])
     for check in (False, True):
@@ -153,7 +153,7 @@ def test_a_truncated_part_is_refused(left: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("about", [{}, {"format": 0}, {"format": 99}, {"algorithm": "tiles"}])
-def test_a_file_of_another_format_is_refused_before_it_is_unpacked(about: dict[str, Any], tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_rejected_before_it_is_unpacked(about: dict[str, Any], tmp_path: Path) -> None:
     flat_file.write(tmp_path / "part", about, {"0": np.frombuffer(b"no part", np.uint8)})
     with pytest.raises(MatchingError, match="part: was written by another version"):
         packing.read(tmp_path / "part", Part, check=True)
@@ -285,7 +285,7 @@ LIES: dict[str, tuple[list[Any], Any]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_file_that_says_what_is_not_so_is_refused(lie: str, tmp_path: Path) -> None:
+def test_a_file_that_says_what_is_not_so_is_rejected(lie: str, tmp_path: Path) -> None:
     layouts, tree = LIES[lie]
     about = {"format": packing._FORMAT, "layouts": layouts, "tree": tree}
     flat_file.write(tmp_path / "part", about, {"b": np.zeros(8, np.uint8)})

@@ -51,7 +51,7 @@ def deleted(broker: FirstOffsets) -> DeletedEvents:
         JobError("a reason that no other try mends"),
         translate(KafkaError(KafkaError.FENCED_LEADER_EPOCH), "cannot read first offsets"),
     ],
-    ids=["silent", "refused", "of a standstill"],
+    ids=["silent", "rejected", "of a standstill"],
 )
 def test_a_count_of_deleted_events_never_ends_a_job(broker: FirstOffsets, error: JobError) -> None:
     p = pipeline(ListSink())

@@ -34,10 +34,10 @@ def test_a_time_is_a_date_with_its_zone_or_how_long_ago_it_was(text: str, at_ms:
 @pytest.mark.parametrize(
     "text", ["", "2h ago", "-2h", "2 h", "2.5h", "h", "2y", "²h", "yesterday", "2026-01-02", "2026-01-02T03:04:05", "5"]
 )
-def test_what_is_no_time_is_refused_and_the_error_says_what_would_work(text: str) -> None:
-    with pytest.raises(ValueError, match="2030-01-01T00:00:00Z, nor how long ago") as refused:
+def test_what_is_no_time_is_rejected_and_the_error_says_what_would_work(text: str) -> None:
+    with pytest.raises(ValueError, match="2030-01-01T00:00:00Z, nor how long ago") as rejected:
         moment(text, NOW_MS)
-    assert repr(text) in str(refused.value)
+    assert repr(text) in str(rejected.value)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class Silent:
     [
         lambda there: there.check_group("sluice"),
         lambda there: there.create([Topic("events")]),
-        lambda there: there.refused_config(Topic("events")),
+        lambda there: there.rejected_config(Topic("events")),
         lambda there: there.delete(["events"]),
         lambda there: there.counts(["events"]),
         lambda there: there._check_rights(["events"]),
@@ -53,7 +53,7 @@ def test_a_broker_that_does_not_answer_in_time_may_answer_later(
     assert raised.value.retry
 
 
-class Refusing:
+class Rejecting:
     """An admin client of a cluster of `brokers`, which answers the creation of a topic with one error after the
     other, the last one again and again; without any it creates it."""
 
@@ -108,7 +108,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def of(admin: Refusing | Leaderless, monkeypatch: pytest.MonkeyPatch) -> Topics:
+def of(admin: Rejecting | Leaderless, monkeypatch: pytest.MonkeyPatch) -> Topics:
     there = Topics("127.0.0.1:1", {})
     monkeypatch.setattr(there, "_admin", admin)
     return there
@@ -129,14 +129,14 @@ PASSING = (
 def test_a_creation_that_fails_for_a_moment_is_tried_again(
     code: int, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    admin = Refusing(3, code, code, KafkaError.TOPIC_ALREADY_EXISTS)  # the second try made it, and the answer was lost
+    admin = Rejecting(3, code, code, KafkaError.TOPIC_ALREADY_EXISTS)  # the second try made it, and the answer was lost
     assert of(admin, monkeypatch).create(WANTED) == {}
     assert admin.tries == 3
     assert clock.now < 1.0
 
 
 def test_a_creation_waits_until_the_broker_shows_the_topics(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    admin = Refusing(3)
+    admin = Rejecting(3)
     admin.hidden = 3
     assert of(admin, monkeypatch).create(WANTED) == {}
     assert (admin.hidden, admin.tries) == (0, 1)
@@ -148,7 +148,7 @@ def test_a_creation_that_goes_on_failing_is_no_dead_letter_but_a_broker_that_is_
     code: int, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     with pytest.raises(BrokerUnreachable, match="the topic wanted cannot be created"):
-        of(Refusing(3, code), monkeypatch).create(WANTED)
+        of(Rejecting(3, code), monkeypatch).create(WANTED)
     assert 30.0 < clock.now < 40.0
 
 
@@ -165,7 +165,7 @@ def test_a_creation_that_goes_on_failing_is_no_dead_letter_but_a_broker_that_is_
 def test_a_creation_that_needs_a_change_is_given_up_at_once(
     brokers: int, code: int, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    admin = Refusing(brokers, code)
+    admin = Rejecting(brokers, code)
     assert of(admin, monkeypatch).create(WANTED) == {"wanted": KafkaError(code).str()}
     assert admin.tries == 1
     assert clock.now == 0.0
@@ -174,7 +174,7 @@ def test_a_creation_that_needs_a_change_is_given_up_at_once(
 def test_brokers_that_are_away_now_count_for_a_factor_of_replication(
     monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    admin = Refusing(3, KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.INVALID_REPLICATION_FACTOR)
+    admin = Rejecting(3, KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.INVALID_REPLICATION_FACTOR)
     there = of(admin, monkeypatch)
     there.partitions()
     admin.brokers, admin.codes = 1, [*admin.codes, KafkaError.TOPIC_ALREADY_EXISTS]
@@ -219,7 +219,7 @@ def test_offsets_of_a_partition_without_a_leader_are_asked_for_again(
 
 
 @pytest.mark.parametrize(("request_", "which"), OFFSETS)
-def test_offsets_that_are_refused_are_not_asked_for_again(
+def test_offsets_that_are_rejected_are_not_asked_for_again(
     request_: Callable[[Topics], object], which: str, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     with pytest.raises(Forbidden, match=f"{which} offsets"):

@@ -89,7 +89,7 @@ def shown(panel: dict[str, Any]) -> set[str]:
         ("rate(sluice_event_total[5m])", ["no metric sluice_event_total"]),
         ("1.5e3 * sluice_lag_records", []),
         ('sluice_lag_records{topics="x"}', ["sluice_lag_records has no label topics"]),
-        ('sluice_changes_total{result=~"refused|no"}', ["sluice_changes_total: result is never no"]),
+        ('sluice_changes_total{result=~"rejected|no"}', ["sluice_changes_total: result is never no"]),
         ("sum by (instance, le, phase) (sluice_lag_records)", ["nothing has a label le", "nothing has a label phase"]),
         ('absent(up{job="sluice"})', []),
         ("sluice_ready offset 1d", []),

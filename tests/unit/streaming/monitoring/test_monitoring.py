@@ -279,7 +279,7 @@ def test_a_bucket_counts_what_lies_below_it_but_for_two_percent(latencies_ms: li
         ("sluice_workers_hung_total", {(): 0}),
         ("sluice_batches_total", {(): 2}),
         ("sluice_batch_duration_seconds_count", {(): 2}),
-        ("sluice_changes_total", {("accepted",): 0, ("refused",): 0}),
+        ("sluice_changes_total", {("accepted",): 0, ("rejected",): 0}),
         ("sluice_dead_letters_total", {(reason,): 3 * (reason == "oversize") for reason in REASONS}),
         ("sluice_restarts_total", {(): 2}),
         ("sluice_lag_records", {("0", "events"): 4, ("0", "subs"): 0}),
@@ -363,9 +363,9 @@ def test_the_pipeline_says_what_became_of_everything() -> None:
     step(p, event(0, {}), event(1, {"x": 1}), event(2, b"{"), event(3, {"x": "1" * 2_000}), most=1)
     sink.aborts = 2
     step(p, event(4, {"x": 1}))
-    names = ("changes", "refused", "deliveries", "undecodable", "transactions_aborted")
+    names = ("changes", "rejected", "deliveries", "undecodable", "transactions_aborted")
     assert [(one.events, *(one.counts[name] for name in names), one.dead_letters) for one in reports.seen] == [
-        (0, 2, 1, 0, 0, 1, {"refused_subscription": 1}),
+        (0, 2, 1, 0, 0, 1, {"rejected_subscription": 1}),
         (4, 0, 0, 1, 1, 0, {"missing_topic": 1, "undecodable_event": 1}),
         (1, 0, 0, 1, 0, 2, {"missing_topic": 1}),
     ]

@@ -275,7 +275,7 @@ def test_when_all_places_are_taken_the_oldest_connection_makes_room() -> None:
         (b"GET /health HTTP/1.0\n\n", 200),
     ],
 )
-def test_a_request_that_is_none_is_refused(answering: Server, request_text: bytes, code: int | None) -> None:
+def test_a_request_that_is_none_is_rejected(answering: Server, request_text: bytes, code: int | None) -> None:
     with socket.create_connection(("127.0.0.1", int(answering.url.rpartition(":")[2])), PATIENCE_S) as client:
         client.sendall(request_text)
         answer = b""

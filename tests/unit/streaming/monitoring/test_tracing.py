@@ -190,7 +190,7 @@ def test_the_root_says_what_the_batch_did(receiver: Collector) -> None:
         "sluice.deliveries": 1,
         "sluice.undecodable": 0,
         "sluice.changes": 0,
-        "sluice.refused": 0,
+        "sluice.rejected": 0,
         "sluice.over_quota": 0,
         "sluice.workers_lost": 1,
         "sluice.workers_hung": 0,
@@ -282,7 +282,7 @@ def test_a_stage_that_fails_says_why() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 503])
-def test_a_collector_that_refuses_and_then_takes_is_told_of_once_each(
+def test_a_collector_that_rejects_and_then_takes_is_told_of_once_each(
     receiver: Collector, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "sluice")

@@ -119,7 +119,7 @@ def test_a_full_disk_leaves_no_checkpoint_that_belongs_to_nobody(
     [b"\xff\xfe", b"{", b"[]", b'{"q": 1}', b"7", b"[" * 100_000],
     ids=["no text", "no JSON", "a list", "no query", "a number", "very deep"],
 )
-def test_a_checkpoint_whose_query_cannot_be_read_is_refused_with_a_remedy(content: bytes, tmp_path: Path) -> None:
+def test_a_checkpoint_whose_query_cannot_be_read_is_rejected_with_a_remedy(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "query.json").write_bytes(content)
     with (
         pytest.raises(CheckpointInUse, match=r"query.json that cannot be read; .* 'q', delete that file"),

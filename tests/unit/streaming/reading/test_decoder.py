@@ -271,7 +271,7 @@ def test_pieces_before_the_end_of_a_corrupted_batch_are_given() -> None:
     assert offsets(items[-1]) == {AT: len(given)}
 
 
-def test_a_record_larger_than_any_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_larger_than_any_is_rejected_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain, "MOST_RECORD_BYTES", 2_000)
     data = batch(records(0, value=b"v" * 3_000), "gzip")
     with pytest.raises(Unreadable, match="more than 2000 bytes"):

@@ -110,11 +110,11 @@ def test_another_host_has_what_was_saved(tmp_path: Path) -> None:
     one = Host(tmp_path)
     for snapshot in (FIRST, SECOND, THIRD):
         one.save(snapshot)
-    one.store.refuse([(0, 25), (0, 31)])
+    one.store.reject([(0, 25), (0, 31)])
     other = Host(tmp_path)
     assert (other.snapshot.version, other.snapshot.removed[0].tolist()) == (30, [0])
     assert len(other.snapshot) == len(THIRD)
-    assert other.store.refused() == {(0, 25), (0, 31)}
+    assert other.store.rejected() == {(0, 25), (0, 31)}
     other.store.clean()
     manifests = [name for name in other.elsewhere.names() if name.startswith("version")]
     assert len(manifests) == 2
@@ -131,20 +131,20 @@ def test_a_process_that_is_killed_leaves_a_whole_version(tmp_path: Path, then: S
         one.save(FIRST)
         if then is JOINED:
             one.save(SECOND)
-        one.store.refuse([(0, 15), (0, 25)])
+        one.store.reject([(0, 15), (0, 25)])
         one.elsewhere.lives = lives
         try:
             one.save(then)
-            one.store.refuse([(0, 26)])
+            one.store.reject([(0, 26)])
         except Killed:
             pass
         other = Host(directory)
         assert other.snapshot.version in before
         assert len(other.snapshot) == (2 if other.snapshot.version == 10 else 3)
-        assert {(0, 25)} <= other.store.refused() <= {(0, 15), (0, 25), (0, 26)}
+        assert {(0, 25)} <= other.store.rejected() <= {(0, 15), (0, 25), (0, 26)}
         if one.elsewhere.lives >= 0:
             assert other.snapshot.version == 20
-            assert (0, 26) in other.store.refused()
+            assert (0, 26) in other.store.rejected()
             break
         other.save(THIRD)  # what is left over does not disturb it
         assert Host(directory).snapshot.version == 30
@@ -160,7 +160,7 @@ def test_a_process_that_was_replaced_changes_nothing_any_more(tmp_path: Path) ->
     with pytest.raises(Fenced):
         one.save(THIRD)
     with pytest.raises(Fenced):
-        one.store.refuse([(0, 25)])
+        one.store.reject([(0, 25)])
     assert other.elsewhere.names() == there
     assert Host(tmp_path).snapshot.version == 20
 
@@ -194,24 +194,24 @@ def test_a_part_that_a_killed_process_lent_goes_with_the_next_one(tmp_path: Path
     assert part.name not in one.elsewhere.names()
 
 
-def test_a_state_that_is_built_anew_forgets_the_copy_but_not_what_was_refused(tmp_path: Path) -> None:
+def test_a_state_that_is_built_anew_forgets_the_copy_but_not_what_was_rejected(tmp_path: Path) -> None:
     one = Host(tmp_path)
     one.save(FIRST)
-    one.store.refuse([(0, 15)])
+    one.store.reject([(0, 15)])
     one.store.forget()
     other = Host(tmp_path)
     assert other.snapshot is EMPTY
-    assert other.store.refused() == {(0, 15)}
+    assert other.store.rejected() == {(0, 15)}
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"0 7\n", None], ids=["empty", "no text", "lines", "missing"])
-def test_refusals_that_cannot_be_read_elsewhere_mean_a_state_that_is_built_anew(
+def test_rejections_that_cannot_be_read_elsewhere_mean_a_state_that_is_built_anew(
     content: bytes | None, tmp_path: Path
 ) -> None:
     one = Host(tmp_path)
     one.save(FIRST)
-    one.store.refuse([(0, 15)])
-    (there,) = (tmp_path / "elsewhere").glob("refused-*")
+    one.store.reject([(0, 15)])
+    (there,) = (tmp_path / "elsewhere").glob("rejected-*")
     there.unlink() if content is None else there.write_bytes(content)
     other = Host(tmp_path)
     assert other.snapshot is EMPTY

@@ -73,22 +73,25 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SavedJob]
 
 # Batches of changes; in every one an id counts as its last change says, whatever the times and partitions.
 HISTORIES: dict[str, tuple[list[Sequence[Change]], dict[str, str]]] = {
-    "withdrawn in a lower partition": ([[("s", ALICE, 1, 5)], [("s", None, 0, 9)]], {}),
-    "withdrawn in a lower partition by a client whose clock is slow": ([[("s", ALICE, 1, 5)], [("s", None, 0, 2)]], {}),
+    "unsubscribed in a lower partition": ([[("s", ALICE, 1, 5)], [("s", None, 0, 9)]], {}),
+    "unsubscribed in a lower partition by a client whose clock is slow": (
+        [[("s", ALICE, 1, 5)], [("s", None, 0, 2)]],
+        {},
+    ),
     "replaced in a lower partition": ([[("s", ALICE, 2, 5)], [("s", BOB, 1, 2)]], {"s": "bob"}),
     "back in the first partition": (
         [[("s", ALICE, 0, 5)], [("s", None, 1, 6)], [("s", BOB, 0, 4)]],
         {"s": "bob"},
     ),
-    "withdrawn elsewhere, then a refused change": (
+    "unsubscribed elsewhere, then a rejected change": (
         [[("s", ALICE, 0, 5)], [("s", None, 1, 2)], [("s", WRONG, 0, 9)]],
         {},
     ),
-    "replaced, withdrawn elsewhere, then a refused change": (
+    "replaced, unsubscribed elsewhere, then a rejected change": (
         [[("s", ALICE, 0, 5)], [("s", BOB, 0, 6)], [("s", None, 1, 2)], [("s", WRONG, 0, 9)]],
         {},
     ),
-    "replaced elsewhere, then a refused change": (
+    "replaced elsewhere, then a rejected change": (
         [[("s", ALICE, 1, 5)], [("s", BOB, 0, 2)], [("s", WRONG, 1, 9)]],
         {"s": "bob"},
     ),
@@ -115,14 +118,14 @@ def test_what_counts_when_the_job_is_back(
     assert world.job.subscriptions() == live
 
 
-def test_what_a_quota_refused_stays_refused_without_the_checkpoint(world: SavedJob) -> None:
+def test_what_a_quota_rejected_stays_rejected_without_the_checkpoint(world: SavedJob) -> None:
     assert world.job is not None
     world.batch(("s", BOB, 0, 5))
     world.job.pipeline.subscription_quota.most = 1
     world.job.pipeline.subscription_quota.begin(world.job.state.snapshot)
     world.batch(("s", ALICE, 0, 6))
     world.batch(("s", ALICE, 0, 7))
-    assert [s["status"] for s in world.world.said("s")] == ["accepted", "refused", "refused"]
+    assert [s["status"] for s in world.world.said("s")] == ["accepted", "rejected", "rejected"]
     world.crash()
     world.forget()
     assert world.start() == {"kept": "alice", "s": "bob"}
@@ -163,7 +166,7 @@ def test_what_a_first_start_said_that_did_not_end_was_never_in_force(
 
 
 def test_what_compaction_took_is_told(world: SavedJob, caplog: pytest.LogCaptureFixture) -> None:
-    """A refused change keeps the document before it in force, but in the topic that goes after a day."""
+    """A rejected change keeps the document before it in force, but in the topic that goes after a day."""
     world.batch(("s", ALICE, 0, 5))
     world.batch(("s", WRONG, 0, 6))
     world.crash()

@@ -94,12 +94,12 @@ def test_the_last_two_manifests_are_kept(tmp_path: Path) -> None:
     assert [name for name in names(store) if name.startswith("version")] == [f"version-{v:020d}" for v in (20, 30)]
 
 
-def test_refused_changes_that_the_oldest_manifest_does_not_have_are_remembered(tmp_path: Path) -> None:
+def test_rejected_changes_that_the_oldest_manifest_does_not_have_are_remembered(tmp_path: Path) -> None:
     store = Store(tmp_path)
     (*_, third), files = three_versions(store)
-    store.refuse([(0, 29), (0, 30), (0, 39), (0, 40), (1, 0)])
+    store.reject([(0, 29), (0, 30), (0, 39), (0, 40), (1, 0)])
     saved(store, third.of([], 40), files)
-    assert store.refused() == {(0, 30), (0, 39), (0, 40), (1, 0)}
+    assert store.rejected() == {(0, 30), (0, 39), (0, 40), (1, 0)}
 
 
 def test_a_version_that_is_saved_again_takes_the_place_of_itself(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_query_that_begins_anew_finds_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     three_versions(store)
     store.forget()
-    assert names(store) == ["refused"]
+    assert names(store) == ["rejected"]
     assert store.load(EMPTY, {0: 30}) is None
 
 
@@ -324,22 +324,22 @@ def test_a_manifest_that_was_spoiled_is_not_one_of_those_that_are_kept(tmp_path:
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
-def test_without_what_was_refused_no_version_is_used(
+def test_without_what_was_rejected_no_version_is_used(
     spoil: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Changes after it would count that were refused; statuses tell of these when all of the topic is read."""
+    """Changes after it would count that were rejected; statuses tell of these when all of the topic is read."""
     store = Store(tmp_path)
     three_versions(store)
-    store.refuse([(0, 29), (0, 31)])
-    spoil(tmp_path / "refused")
+    store.reject([(0, 29), (0, 31)])
+    spoil(tmp_path / "rejected")
     again = Store(tmp_path)
     assert again.load(EMPTY, {0: 30}) is None
-    assert [fields_of(record)["file"] for record in caplog.records] == ["refused"]
+    assert [fields_of(record)["file"] for record in caplog.records] == ["rejected"]
     again.forget()
-    again.refuse([(0, 33)])
+    again.reject([(0, 33)])
     saved(again, grown(EMPTY, 6, version=32), {})
     store = Store(tmp_path)
-    assert store.refused() == {(0, 33)}
+    assert store.rejected() == {(0, 33)}
     loaded = store.load(EMPTY, {0: 32})
     assert loaded is not None
     assert loaded[0].version == 32

@@ -12,11 +12,11 @@ import pytest
 
 from matchers.index.snapshot import Snapshot
 from streaming.documents import records
-from streaming.documents.subscriptions import Refused, read_change
+from streaming.documents.subscriptions import Rejected, read_change
 from streaming.driver.limits.load_shedding import LoadShedder
 from streaming.errors import Unsettled
 from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted
-from streaming.rows import EVENTS, SUBSCRIPTIONS, MisreadTimes, Published, ReadProgress, Refusal, SlotReport
+from streaming.rows import EVENTS, SUBSCRIPTIONS, MisreadTimes, Published, ReadProgress, Rejection, SlotReport
 from streaming.state.event_averages import EventAverages
 from tests.support.doubles import broker_logs
 from tests.support.doubles.stage import (
@@ -210,17 +210,17 @@ def test_a_condition_that_an_empty_event_meets_is_not_checked_on_what_is_no_even
         (b"a", b'{"subscriber": "s", "pattern": {}, "from": "oldest", "paused": true}', "cannot have from"),
     ],
 )
-def test_what_is_no_subscription_is_refused_with_a_reason(key: bytes | None, value: bytes | None, reason: str) -> None:
-    with pytest.raises(Refused) as refused:
+def test_what_is_no_subscription_is_rejected_with_a_reason(key: bytes | None, value: bytes | None, reason: str) -> None:
+    with pytest.raises(Rejected) as rejected:
         read_change(key, value)
-    assert reason in str(refused.value)
+    assert reason in str(rejected.value)
 
 
 def test_many_changes_of_one_shape_may_all_be_wrong() -> None:
     s = state()
     wrong = [change(i, f"s{i}", {"subscriber": "not a name", "pattern": {"x": ["a"]}}) for i in range(20)]
-    refused = [r for r in work(s, wrong) if isinstance(r, Refusal)]
-    assert len(refused) == 20
+    rejected = [r for r in work(s, wrong) if isinstance(r, Rejection)]
+    assert len(rejected) == 20
 
 
 def test_an_id_may_stand_in_the_key_alone_or_in_the_document_alone() -> None:
@@ -231,7 +231,7 @@ def test_an_id_may_stand_in_the_key_alone_or_in_the_document_alone() -> None:
 def test_records_and_offsets_are_one_transaction() -> None:
     sink = ListSink()
     p = pipeline(sink)
-    accepted, refused, letter = step(p, change(0, "a", ALICE), change(1, "b", {"subscriber": "?", "pattern": {}}))
+    accepted, rejected, letter = step(p, change(0, "a", ALICE), change(1, "b", {"subscriber": "?", "pattern": {}}))
     assert json.loads(accepted.value or b"") == {
         "id": "a",
         "status": "accepted",
@@ -243,11 +243,11 @@ def test_records_and_offsets_are_one_transaction() -> None:
         "read_up_to": {"0": 2},
         "change": {"partition": 0, "offset": 0},
     }
-    message = json.loads(refused.value or b"")
+    message = json.loads(rejected.value or b"")
     assert "letters, digits, dots, underscores or hyphens" in message.pop("reason")
     assert message == {
         "id": "b",
-        "status": "refused",
+        "status": "rejected",
         "version": 2,
         "in_force_from": {"0": 0},
         "query": "",
@@ -256,7 +256,7 @@ def test_records_and_offsets_are_one_transaction() -> None:
         "in_force": None,
         "change": {"partition": 0, "offset": 1},
     }
-    assert dict(letter.headers)["sluice_reason"] == records.REFUSED_SUBSCRIPTION.encode()
+    assert dict(letter.headers)["sluice_reason"] == records.REJECTED_SUBSCRIPTION.encode()
     assert sink.transactions[-1][1] == {("subs", 0): 2}
     (delivery,) = step(p, event(0, {"x": 1}, key=b"k", headers=[{"key": "trace", "value": b"t"}]))
     assert (delivery.topic, delivery.key, delivery.value) == ("to.alice", b"k", b'{"x": 1}')
@@ -280,9 +280,9 @@ def test_records_and_offsets_are_one_transaction() -> None:
     }
     (resumed,) = step(p, change(3, "a", ALICE))
     assert json.loads(resumed.value or b"")["status"] == "accepted"
-    (withdrawn,) = step(p, change(4, "a", None))
-    assert json.loads(withdrawn.value or b"")["status"] == "withdrawn"
-    assert json.loads(withdrawn.value or b"")["in_force_from"] == {"0": 1}
+    (unsubscribed,) = step(p, change(4, "a", None))
+    assert json.loads(unsubscribed.value or b"")["status"] == "unsubscribed"
+    assert json.loads(unsubscribed.value or b"")["in_force_from"] == {"0": 1}
 
 
 def test_cloudevents_attributes_of_the_event_stay_and_ours_cannot_be_forged() -> None:
@@ -351,15 +351,15 @@ def test_an_aborted_transaction_of_a_task_is_tried_again(monkeypatch: pytest.Mon
 
 
 def test_a_status_has_a_key_though_the_change_has_no_id() -> None:
-    """Its topic is compacted: the broker would refuse the whole transaction."""
+    """Its topic is compacted: the broker would reject the whole transaction."""
     p = pipeline(ListSink())
     found, _ = step(p, change(0, "a", None) | {"key": b"\xff"})
     assert (found.topic, found.key, json.loads(found.value or b"")["id"]) == ("status", b"", None)
 
 
-def test_refused_rows_carry_the_id_where_it_is_known() -> None:
+def test_rejected_rows_carry_the_id_where_it_is_known() -> None:
     rows = work(state(), [change(0, "a", {"pattern": 5, "subscriber": "s"})])
-    assert [r.id for r in rows if isinstance(r, Refusal)] == ["a"]
+    assert [r.id for r in rows if isinstance(r, Rejection)] == ["a"]
 
 
 def test_a_late_job_may_be_roughly_right_until_it_has_caught_up() -> None:

@@ -139,11 +139,11 @@ def test_deliveries_to_a_topic_that_is_absent_are_dead_letters(
     assert counts(rows) == [(2 - letters, {"missing_topic": letters})]
 
 
-def test_a_topic_that_the_broker_refuses_is_composed_again_with_dead_letters() -> None:
+def test_a_topic_that_the_broker_rejects_is_composed_again_with_dead_letters() -> None:
     sink = ListSink()
-    rows = work(subscribed(), [event(0, {"x": 1})], [event(1, {"x": 1})], slots=Slots(sink, refusing={"to.alice"}))
+    rows = work(subscribed(), [event(0, {"x": 1})], [event(1, {"x": 1})], slots=Slots(sink, rejecting={"to.alice"}))
     assert [record.topic for record in published(sink)] == ["dead", "to.bob"] * 2
-    assert counts(rows) == [(2, {"topic_refused": 2})]
+    assert counts(rows) == [(2, {"topic_rejected": 2})]
     assert [(row.aborted, len(row.transactions)) for row in rows if isinstance(row, Published)] == [(1, 2)]
     assert report(rows).epoch == 3
 
@@ -157,7 +157,7 @@ def test_a_missing_topic_of_dead_letters_matters_once_there_is_one() -> None:
 
 def test_dead_letters_that_cannot_be_written_end_the_job() -> None:
     with pytest.raises(TopicMissing, match="dead letters cannot be written"):
-        work(subscribed(), [event(0, b"{")], slots=Slots(refusing={"dead"}))
+        work(subscribed(), [event(0, b"{")], slots=Slots(rejecting={"dead"}))
 
 
 def test_all_deliveries_may_share_a_topic_whose_keys_are_the_subscribers() -> None:

@@ -586,6 +586,6 @@ def test_the_words_begin_at_a_cache_line(options: dict[str, Any]) -> None:
     "options",
     [{"threads": 0}, {"threads": -1}, {"build_threads": -1}, {"tile": 0}, {"tile": TILE + 1}, {"fewest": 0}],
 )
-def test_options_that_make_no_sense_are_refused(options: dict[str, int]) -> None:
+def test_options_that_make_no_sense_are_rejected(options: dict[str, int]) -> None:
     with pytest.raises(MatchingError, match=r"tiles: threads and fewest from 1, .* tile from 1 to 512"):
         tiles.build(ODD["one"], **options)

@@ -24,10 +24,10 @@ from tests.unit.streaming.kafka.test_errors import RETRIABLE
         ("Produce", errors.UnknownTopicOrPartitionError, Reaction.GONE),
         ("OffsetFetch", errors.UnknownTopicOrPartitionError, Reaction.DONE),
         ("Produce", errors.DuplicateSequenceNumberError, Reaction.DONE),
-        ("Produce", errors.TopicAuthorizationFailedError, Reaction.REFUSED),
-        ("Produce", errors.MessageSizeTooLargeError, Reaction.REFUSED),
-        ("Produce", errors.InvalidRecordError, Reaction.REFUSED),
-        ("Produce", errors.PolicyViolationError, Reaction.REFUSED),
+        ("Produce", errors.TopicAuthorizationFailedError, Reaction.REJECTED),
+        ("Produce", errors.MessageSizeTooLargeError, Reaction.REJECTED),
+        ("Produce", errors.InvalidRecordError, Reaction.REJECTED),
+        ("Produce", errors.PolicyViolationError, Reaction.REJECTED),
         ("TxnOffsetCommit", errors.TopicAuthorizationFailedError, Reaction.FORBIDDEN),
         ("TxnOffsetCommit", errors.GroupAuthorizationFailedError, Reaction.FORBIDDEN),
         ("InitProducerId", errors.TransactionalIdAuthorizationFailedError, Reaction.FORBIDDEN),
@@ -65,7 +65,7 @@ def test_the_worst_of_many_answers_counts() -> None:
         (errors.ProducerFencedError, Unsettled, "q-0 was fenced.*EndTxn: producer fenced"),
         (errors.GroupAuthorizationFailedError, Forbidden, "q-0 cannot be used: group authorization failed"),
         (errors.InvalidTransactionTimeoutError, JobError, "transaction.max.timeout.ms"),
-        (errors.InvalidRequestError, JobError, "Kafka refused EndTxn of q-0: invalid request: why"),
+        (errors.InvalidRequestError, JobError, "Kafka rejected EndTxn of q-0: invalid request: why"),
     ],
 )
 def test_errors_say_what_was_asked(error: type[errors.BrokerResponseError], kind: type, message: str) -> None:

@@ -107,17 +107,17 @@ def test_tls() -> None:
         ({k: v for k, v in OIDC.items() if "secret" not in k}, "needs sasl.oauthbearer.client.secret"),
     ],
 )
-def test_what_cannot_be_obeyed_is_refused(options: dict[str, str], message: str) -> None:
-    with pytest.raises(JobError, match=message) as refused:
+def test_what_cannot_be_obeyed_is_rejected(options: dict[str, str], message: str) -> None:
+    with pytest.raises(JobError, match=message) as rejected:
         Options.of(options)
-    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in str(rejected.value)
 
 
 def test_compression_is_what_the_encoder_can() -> None:
     assert {*CODECS} == {*ENCODED}
 
 
-def test_a_name_that_librdkafka_does_not_know_is_refused() -> None:
+def test_a_name_that_librdkafka_does_not_know_is_rejected() -> None:
     with pytest.raises(JobError, match=r"kafka.client cannot be used: .*acsk"):
         Topics("127.0.0.1:1", {"acsk": "all"})
 

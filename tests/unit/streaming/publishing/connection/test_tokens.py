@@ -76,6 +76,6 @@ def test_an_expired_token_is_replaced(endpoint: Endpoint) -> None:
 @pytest.mark.parametrize("status", [401, 200])
 def test_an_endpoint_that_gives_none(endpoint: Endpoint, status: int) -> None:
     endpoint.status = status
-    with pytest.raises(Unauthenticated, match="returned no token") as refused:
+    with pytest.raises(Unauthenticated, match="returned no token") as rejected:
         provider(endpoint.options()).token()
-    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in str(rejected.value)

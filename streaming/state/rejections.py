@@ -1,4 +1,4 @@
-"""The changes that the job refused for a reason that is not in them, in a file with a checksum."""
+"""The changes that the job rejected for a reason that is not in them, in a file with a checksum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Place = tuple[int, int]  # partition and offset of a change
 
 
 @dataclass(frozen=True, eq=False)
-class Refusals:
+class Rejections:
     partition: Int64  # [changes]
     offset: Int64  # [changes]
 
@@ -23,10 +23,10 @@ class Refusals:
 def write(path: Path, places: Iterable[Place]) -> None:
     """Write a file, whole or not at all; the same changes give the same bytes. Raises OSError."""
     columns = np.array(sorted(places), np.int64).reshape(-1, 2).T
-    packing.write(path, Refusals(*(np.ascontiguousarray(column) for column in columns)))
+    packing.write(path, Rejections(*(np.ascontiguousarray(column) for column in columns)))
 
 
 def read(path: Path) -> set[Place]:
     """Read a file. Raises OSError, and MatchingError if it is corrupted."""
-    refusals = packing.read(path, Refusals, check=True)
-    return set(zip(refusals.partition.tolist(), refusals.offset.tolist(), strict=True))
+    rejections = packing.read(path, Rejections, check=True)
+    return set(zip(rejections.partition.tolist(), rejections.offset.tolist(), strict=True))
