@@ -2,8 +2,8 @@
 
 A version is a digest of all definitions that an algorithm's package has or uses, followed by their names through
 `matchers`, but for those that compile kernels or only name what a matcher is. Docstrings, comments, types of arguments,
-and the file in which a definition stands change nothing. Python writes the definitions anew, and 3.12 writes some in
-another way than 3.11: versions of different Pythons cannot be compared.
+messages of exceptions, and the file in which a definition stands change nothing. Python writes the definitions anew,
+and 3.12 writes some in another way than 3.11: versions of different Pythons cannot be compared.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def _defined(node: ast.stmt) -> list[str]:
 
 
 class _Bare(ast.NodeTransformer):
-    """Take away what does not run: docstrings, and the types of arguments, results and variables."""
+    """Take away what no measurement runs: docstrings, types of arguments, results and variables, and the arguments of
+    exceptions that are raised."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
@@ -114,6 +115,11 @@ class _Bare(ast.NodeTransformer):
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         node.annotation = ast.Constant(None)
+        return self.generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        if isinstance(node.exc, ast.Call):
+            node.exc.args, node.exc.keywords = [], []
         return self.generic_visit(node)
 
     def _without_docstring(self, node: ast.FunctionDef | ast.ClassDef) -> ast.AST:

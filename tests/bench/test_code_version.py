@@ -18,6 +18,8 @@ from matchers.kernels import rows, mark
 MOST: int = 8
 def match(events: list) -> int:
     'Match.'
+    if not events:
+        raise ValueError(f"no events; at most {MOST}") from None
     return rows.count(events, MOST) + mark(events)
 """,
     "matchers/kernels/__init__.py": "from matchers.kernels.marks import mark\n",
@@ -46,6 +48,9 @@ def version(home: Path, changes: dict[str, tuple[str, str]]) -> str:
         ("kernels/marks.py", "return 1", "return 3", True),
         ("kernels/marks.py", "return 2", "return 3", False),
         ("kernels/jit/__init__.py", "return function", "return function  or None", False),
+        ("algorithms/fast/__init__.py", "if not events", "if events is None", True),
+        ("algorithms/fast/__init__.py", "raise ValueError", "raise TypeError", True),
+        ("algorithms/fast/__init__.py", 'f"no events; at most {MOST}"', "mark(events), 'no events'", False),
         ("algorithms/fast/__init__.py", "'Match.'", "'Find matches.'", False),
         ("algorithms/fast/__init__.py", "(events: list) -> int", "(events: 'list[int]') -> 'object'", False),
         ("algorithms/fast/__init__.py", "MOST: int = 8", "MOST: 'int' = 8  # lanes", False),
