@@ -64,7 +64,7 @@ def read(path: Path, *, check: bool = False) -> tuple[dict[str, Any], dict[str, 
     Raises OSError, and MatchingError if it is no such file.
     """
     if not path.stat().st_size:
-        raise MatchingError(f"{path}: is no saved index of this version")
+        raise MatchingError(f"{path}: is not a saved index of this version")
     return parsed(np.memmap(path, np.uint8, "r"), str(path), check=check)
 
 
@@ -76,7 +76,7 @@ def parsed(
     begin = len(MAGIC) + 8
     start = whole[:begin].tobytes()
     if start[: len(MAGIC)] != MAGIC:
-        raise MatchingError(f"{name}: is no saved index of this version")
+        raise MatchingError(f"{name}: is not a saved index of this version")
     size, written = (int.from_bytes(start[at : at + 4], "little") for at in (len(MAGIC), len(MAGIC) + 4))
     text = whole[begin : begin + size].tobytes()
     try:
@@ -91,14 +91,14 @@ def parsed(
     except (ValueError, LookupError, TypeError, RecursionError):
         raise MatchingError(f"{name}: its header cannot be read; save the index again") from None
     if len(whole) != end:
-        raise MatchingError(f"{name}: has {len(whole)} bytes and not {end}; save the index again")
+        raise MatchingError(f"{name}: has {len(whole)} bytes instead of {end}; save the index again")
     arrays = {}
     for field, dtype, length, at in fields:
         if at < begin + size or length < 0 or at + length * dtype.itemsize > end:
-            raise MatchingError(f"{name}: its array {field} ends beyond it; save the index again")
+            raise MatchingError(f"{name}: its array {field} extends beyond the end; save the index again")
         arrays[field] = np.asarray(whole[at : at + length * dtype.itemsize]).view(dtype)
     if check and _checksum(arrays) != checksum:
-        raise MatchingError(f"{name}: its checksum is wrong, so its bytes are not those written; save the index again")
+        raise MatchingError(f"{name}: its checksum is wrong; save the index again")
     return about, arrays
 
 

@@ -169,7 +169,7 @@ def _problems(case: Any, documents: Mapping[str, Document]) -> Iterator[str]:
         if key not in _CASE_KEYS:
             yield f"unknown key {key!r}; {known(key, _CASE_KEYS)}"
     if not isinstance(case.get("name", ""), str):
-        yield f"name must be a text, not {_kind(case['name'])}"
+        yield f"name must be a string, not {_kind(case['name'])}"
     if not isinstance(case.get("event"), dict):
         yield f"event must be a mapping, not {_kind(case['event'])}" if "event" in case else "event is missing"
     else:
@@ -178,7 +178,7 @@ def _problems(case: Any, documents: Mapping[str, Document]) -> Iterator[str]:
         except Undecodable as error:
             yield f"event is {error}"
     if not any(key in case for key in _EXPECTED):
-        yield f"says nothing of what to expect; give one of {', '.join(_EXPECTED)}"
+        yield f"has no expected result; give one of {', '.join(_EXPECTED)}"
     for key in ("matches", "contains", "excludes"):
         if key in case:
             yield from _wrong_ids(key, case[key], documents)
@@ -209,7 +209,7 @@ def _wrong_ids(key: str, ids: Any, documents: Mapping[str, Document]) -> Iterato
         return
     for id in ids:
         if not isinstance(id, str):
-            yield f"{key}: an id is a text, not {_kind(id)}; put it in quotes"
+            yield f"{key}: an id must be a string, not {_kind(id)}; put it in quotes"
         elif id not in documents:
             yield f"{key}: no subscription has the id {id!r}; {nearest(id, documents)}"
 
@@ -219,7 +219,7 @@ def _words(wanted: Any) -> str:
 
 
 def _kind(value: object) -> str:
-    names = {dict: "a mapping", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
+    names = {dict: "a mapping", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
     if isinstance(value, list):
         return "a list" if value else "an empty list"
     return names.get(type(value), "nothing")

@@ -77,7 +77,7 @@ def _true(node: Node) -> Pattern | None:
         operand, items = _value(node.operand), []
         true = met(_as_text(operand), _like(node, operand))
     else:
-        raise TranslationError("has no equal here")
+        raise TranslationError("is not supported")
     named = [*items, *([operand] if node.negated else [])]  # where one is missing, both IN and NOT IN are false
     present = [met(field, [PRESENT]) for field in dict.fromkeys(named) if isinstance(field, Field)]
     return all_of((*present, opposite(true) if node.negated else true))
@@ -86,13 +86,13 @@ def _true(node: Node) -> Pattern | None:
 def _value(node: Node) -> Field | Literal:
     if isinstance(node, Field):
         if node.path == ("data",):
-            raise TranslationError("CESQL knows the attributes of an event, and not its data")
+            raise TranslationError("CESQL reads the attributes of an event, not its data")
         return node
     if isinstance(node, Literal):
         if isinstance(node.value, int) and not isinstance(node.value, bool) and not LEAST <= node.value <= MOST:
             raise TranslationError(f"{node.value} is no whole number of 32 bits")
         return node
-    raise TranslationError("a condition that is compared as a value has no equal here")
+    raise TranslationError("a condition compared as a value is not supported")
 
 
 def _compared(symbol: str, left: Field | Literal, right: Field | Literal) -> Pattern | None:
@@ -110,8 +110,8 @@ def _fields(symbol: str, left: Field, right: Field) -> Pattern | None:
         return met(left, [PRESENT]) if symbol == "=" else NEVER
     if not (_is_text(left) and _is_text(right)):
         raise TranslationError(
-            f"{left} {symbol} {right}: of the two an attribute may be a text and the other a number, which are cast "
-            "event by event; only attributes that CloudEvents defines as texts compare here"
+            f"{left} {symbol} {right}: one attribute may be a string and the other a number, which are cast "
+            "event by event; only attributes that CloudEvents defines as strings can be compared"
         )
     return at(left.path, [{"compare-field": [s, right.path[0]]} for s in (["="] if symbol == "=" else ["<", ">"])])
 
@@ -119,9 +119,7 @@ def _fields(symbol: str, left: Field, right: Field) -> Pattern | None:
 def _ordered(symbol: str, left: Field | Literal, right: Field | Literal) -> Pattern | None:
     """Compare whole numbers: both sides are cast to them, whatever they are."""
     if isinstance(left, Field) and isinstance(right, Field):
-        raise TranslationError(
-            f"{left} {symbol} {right}: compares the attributes as whole numbers, also those that are texts"
-        )
+        raise TranslationError(f"{left} {symbol} {right}: compares the attributes as whole numbers, strings too")
     if isinstance(right, Field):
         left, right, symbol = right, left, FLIPPED[symbol]
     assert isinstance(right, Literal)

@@ -52,7 +52,7 @@ def rules(file: Path, subscriber: str) -> Iterator[dict[str, Any] | Rejection]:
 
 
 def rewritten(pattern: Any) -> dict[str, Any]:
-    """A pattern of EventBridge as one of this language. Raises PatternError for what has no equal here; other mistakes
+    """A pattern of EventBridge as one of this language. Raises PatternError for what is not supported; other mistakes
     are left as they are."""
     return written(_object(pattern, ()))
 
@@ -66,7 +66,7 @@ def _listed(whole: Any) -> Iterable[Any]:
 def _pattern_of(rule: Mapping[str, Any]) -> Any:
     if "EventPattern" not in rule:
         if "ScheduleExpression" in rule:
-            raise PatternError((), "the rule has a schedule and no pattern; there are no schedules here")
+            raise PatternError((), "the rule has a schedule instead of a pattern; schedules are not supported")
         return rule
     pattern = rule["EventPattern"]
     try:
@@ -91,7 +91,7 @@ def _object(node: Any, path: Field) -> dict[str, Any]:
             into = into.setdefault(step, {})
             if not isinstance(into, dict):
                 raise PatternError(
-                    (*path, step), "is asked for a value and for fields within, of which one event has one"
+                    (*path, step), "has conditions on its value and on fields within it; an event has only one of these"
                 )
         within = _field(child, (*path, *above, last))
         _put(into, last, within, (*path, *above, last))
@@ -123,9 +123,7 @@ def _entry(entry: Any) -> Any:
 
 def _alternatives(node: Any, path: Field) -> list[Any]:
     if not isinstance(node, list) or len(node) < 2 or not all(isinstance(pattern, Mapping) for pattern in node):
-        raise PatternError(
-            (*path, "$or"), f"is an ordinary name there, unless it has two patterns or more: {show(node)}"
-        )
+        raise PatternError((*path, "$or"), f"is a field's name in EventBridge unless it has two patterns: {show(node)}")
     try:
         return [_object(pattern, path) for pattern in node]
     except RecursionError:

@@ -64,7 +64,7 @@ def _truth(node: Node) -> Truth:
         true = met(operand, [entry])
         whole = Truth(true, met(operand, [text_but(entry)]))
     else:
-        raise TranslationError("has no equal here")
+        raise TranslationError("is not supported")
     return ~whole if node.negated else whole
 
 
@@ -86,7 +86,7 @@ def _is(node: Is) -> Truth:
 def _value(node: Node) -> Field | Literal:
     if isinstance(node, Field | Literal):
         return node
-    raise TranslationError("a condition that is compared as a value has no equal here")
+    raise TranslationError("a condition compared as a value is not supported")
 
 
 def _compared(symbol: str, left: Field | Literal, right: Field | Literal) -> Truth:

@@ -116,7 +116,7 @@ class Dialect:
     tokens: re.Pattern[str]
     keywords: frozenset[str]
     levels: tuple[tuple[str, ...], ...]  # of AND and its like, the loosest first
-    foreign: frozenset[str] = frozenset()  # words that begin what has no equal here
+    foreign: frozenset[str] = frozenset()  # words that begin what is not supported
 
     @property
     def is_sql(self) -> bool:
@@ -162,8 +162,8 @@ def _tokens(text: str, dialect: Dialect) -> Iterator[_Token]:
     while at < len(text):
         match = dialect.tokens.match(text, at)
         if match is None:
-            what = "a text without its end" if text[at] in "'\"`" else show(text[at])
-            raise TranslationError(f"position {at + 1}: {what} is no part of {dialect.name}")
+            what = "an unterminated string" if text[at] in "'\"`" else show(text[at])
+            raise TranslationError(f"position {at + 1}: {what} is not part of {dialect.name}")
         if match["space"] is None:
             kind = next(kind for kind in ("text", "quoted", "number", "name", "symbol") if match.groupdict().get(kind))
             yield _Token(kind, match[0], at + 1)
@@ -247,18 +247,18 @@ class _ConditionParser:
         negated = bool(self._take_word("NOT"))
         word = self._take_word("NULL", "TRUE", "FALSE")
         if not word:
-            self._fail(f"IS {self._shown} has no equal here; IS NULL, IS TRUE and IS FALSE have")
+            self._fail(f"IS {self._shown} is not supported; IS NULL, IS TRUE and IS FALSE are")
         return Is(operand, {"NULL": None, "TRUE": True, "FALSE": False}[word], negated)
 
     def _like(self, operand: Node, negated: bool, ignore_case: bool) -> Node:
         if self._token.kind != "text":
-            self._fail(f"LIKE takes a text, not {self._shown}")
+            self._fail(f"LIKE takes a string, not {self._shown}")
         text = self._text()
         escape = "" if self._dialect.is_sql else "\\"
         if self._dialect.is_sql and self._take_word("ESCAPE"):
             escape = self._text() if self._token.kind == "text" else ""
             if len(escape) != 1:
-                self._fail("ESCAPE takes a text of one character")
+                self._fail("ESCAPE takes a string of one character")
         elif self._dialect.is_sql and "\\" in text:
             self._fail("whether \\ in LIKE escapes depends on the database; write ESCAPE '\\' or another character")
         pattern: list[tuple[str, bool]] = []
@@ -287,7 +287,7 @@ class _ConditionParser:
             self._depth -= 1
         elif sign := self._take("+", "-"):
             if self._token.kind != "number":
-                self._fail(f"arithmetic ({sign}) has no equal here")
+                self._fail(f"arithmetic ({sign}) is not supported")
             node = self._number(sign)
         elif token.kind == "number":
             node = self._number("")
@@ -303,12 +303,12 @@ class _ConditionParser:
             node = self._field()
         if self._token.kind == "symbol" and self._token.text not in (*_COMPARED, "(", ")", ",", ";"):
             kind = "arithmetic" if self._token.text in "+-*/%" else "the operator"
-            self._fail(f"{kind} ({self._token.text}) has no equal here")
+            self._fail(f"{kind} ({self._token.text}) is not supported")
         return node
 
     def _exists(self) -> Node:
         if self._dialect.is_sql:
-            self._fail("EXISTS asks a table; for a field write x IS NOT NULL")
+            self._fail("EXISTS queries a table; for a field write x IS NOT NULL")
         field = self._field()
         return FieldExists(field)
 
@@ -337,7 +337,7 @@ class _ConditionParser:
         while self._dialect.is_sql and self._take("."):
             names.append(self._name())
         if self._token.text == "(":
-            self._fail(f"the function {self._tokens[self._next - 1].text} has no equal here")
+            self._fail(f"the function {self._tokens[self._next - 1].text} is not supported")
         if self._token.kind in ("text", "number", "quoted"):
             self._fail(f"{self._shown} after {'.'.join(names)}")
         if reserved := next((name for name in names if name in RESERVED), None):
@@ -352,7 +352,7 @@ class _ConditionParser:
             quote = token.text[0]
             return self._advance().text[1:-1].replace(quote * 2, quote)
         if token.word in self._dialect.foreign:
-            self._fail(f"{token.text} has no equal here")
+            self._fail(f"{token.text} is not supported")
         if token.kind != "name" or token.word in self._dialect.keywords:
             self._fail(f"{self._shown} where a value is expected")
         name = self._advance().text
@@ -364,7 +364,7 @@ class _ConditionParser:
         if self._dialect.is_sql:
             return text.replace("''", "'")
         if self._token.kind == "text" and self._token.at == token.at + len(token.text):
-            self._fail(f"a quote within a text is written \\{quote}")
+            self._fail(f"a quote within a string is written \\{quote}")
         return text.replace(f"\\{quote}", quote)
 
     @property

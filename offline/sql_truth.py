@@ -81,7 +81,7 @@ def like(node: Like) -> Any:
     """The entry of a list for texts of this form."""
     if any(is_wild and character == "_" for character, is_wild in node.pattern):
         if node.ignore_case:
-            raise TranslationError("ILIKE with _ has no equal here: no operator of one character ignores case")
+            raise TranslationError("ILIKE with _ is not supported: no operator of one character ignores case")
         signs = {"_": "(.|\\n)", "%": "(.|\\n)*"}
         return {"regex": "".join(signs[c] if is_wild else _escaped(c, _SPECIAL) for c, is_wild in node.pattern)}
     pieces = [""]

@@ -61,6 +61,6 @@ def _notes(document: Document, first: dict[str, Location], now: datetime) -> Ite
     id = document.subscription.id
     before = first.setdefault(id, document.place)
     if before is not document.place:
-        yield Remark(document.place, id, f"replaces that of {before}")
+        yield Remark(document.place, id, f"replaces the document of {before}")
     if idle := document.idle(now):
         yield Remark(document.place, id, idle)

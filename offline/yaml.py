@@ -64,7 +64,7 @@ def _text(loader: _Constructor, node: ScalarNode) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise _error(node, "a text holds an unpaired surrogate, which UTF-8 cannot") from None
+        raise _error(node, "a string has an unpaired surrogate, which UTF-8 cannot encode") from None
     return text
 
 
@@ -99,7 +99,8 @@ def _mapping(loader: _Constructor, node: MappingNode) -> dict[str, Any]:
             continue
         name = loader.construct_object(key, deep=True)
         if not isinstance(name, str):
-            raise _error(key, f"a key is a text; put {key.value if isinstance(key, ScalarNode) else 'it'!r} in quotes")
+            shown = key.value if isinstance(key, ScalarNode) else "it"
+            raise _error(key, f"a key must be a string; put {shown!r} in quotes")
         if name in seen:
             raise _error(key, f"duplicate key {name!r}")
         seen.add(name)

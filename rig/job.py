@@ -160,7 +160,7 @@ class JobProcess(LoggedProcess):
     def stop(self) -> None:
         """Stop it in order. Raises JobError unless it does."""
         if code := self.stopped():
-            raise JobError(f"told to stop, the job ended with exit code {code}:\n{self.last_lines()}")
+            raise JobError(f"stopped, the job ended with exit code {code}:\n{self.last_lines()}")
 
     def kill_and_restart(self, timeout_s: float) -> None:
         """Kill all its processes with signal 9, and wait until it runs again."""

@@ -104,4 +104,4 @@ def create_topics(
     topics = layout.topics(settings, partitions, replicas)
     rejected = cluster.topics().create(replace(t, config={**t.config, **more.get(t.name, {})}) for t in topics)
     if rejected:
-        raise JobError(f"the broker does not create these topics: {rejected}")
+        raise JobError(f"the broker did not create these topics: {rejected}")

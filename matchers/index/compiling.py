@@ -34,7 +34,7 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
     ids, documents = list(patterns), list(patterns.values())
     for id in ids:
         if not isinstance(id, str):
-            raise MatchingError(f"the id of a subscription is a text, not {show(id)}")
+            raise MatchingError(f"the id of a subscription must be a string, not {show(id)}")
     if len(ids) < FEWEST_DOCUMENTS:
         return _one_by_one(ids, documents, [b""] * len(ids))
     texts = [_WRITE(document).encode("utf-8", "surrogatepass") if _plain(document) else b"" for document in documents]

@@ -26,7 +26,7 @@ def parsed(event: bytes) -> Event:
     if not isinstance(document, dict):
         raise MatchingError(f"an event is a JSON object, not {show(document)}")
     if half := _half_of_a_pair(text):
-        raise MatchingError(f"an event is not JSON: {half} is half of a pair of surrogates")
+        raise MatchingError(f"an event is not JSON: {half} is an unpaired surrogate")
     if event.count(b"{") + event.count(b"[") > MAX_LEVELS and is_too_deep(document):
         raise MatchingError(TOO_DEEP)
     return document
@@ -37,7 +37,7 @@ _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)
 
 
 def _half_of_a_pair(text: str) -> str:
-    """The first escape in a JSON text that is half of a pair of surrogates without the other half; "" if none is."""
+    """The first escape in a JSON text that is an unpaired surrogate; "" if none is."""
     if not _SURROGATE.search(text):
         return ""
     return next((f"\\{escape[1]}" for escape in _ESCAPE.finditer(text) if escape[1]), "")
@@ -55,7 +55,7 @@ def _integer(digits: str) -> float:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no value of JSON")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 _DIGITS = 300  # of an integer that every double range has; Python refuses to read some thousands

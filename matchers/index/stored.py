@@ -106,9 +106,9 @@ def put_together(layouts: list[Any], tree: Any, arrays: Mapping[str, NDArray[Any
         together = _Together([(kinds[name], *names) for name, *names in layouts], arrays, storable.functions)
         thing = together.thing(tree)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise MatchingError(f"holds nothing that can be read: {type(error).__name__} {error}") from None
+        raise MatchingError(f"the saved index is corrupt: {type(error).__name__} {error}") from None
     if not isinstance(thing, whole):
-        raise MatchingError(f"holds a {type(thing).__name__} and not a {whole.__name__}")
+        raise MatchingError(f"has a saved {type(thing).__name__}, not a {whole.__name__}")
     return thing
 
 

@@ -116,7 +116,7 @@ def checked(event: Any) -> Event:
     if type(event) is dict or isinstance(event, Mapping):
         return event
     kind = type(event).__name__
-    hint = "; encode the text: its bytes are taken as JSON" if isinstance(event, str) else ""
+    hint = "; encode the string: match takes JSON as bytes" if isinstance(event, str) else ""
     raise TypeError(f"an event is a dict, or the bytes of a JSON object, not {kind} {show(event)}{hint}")
 
 
@@ -124,7 +124,7 @@ def _read_whole(event: Any, fields: Fields, scalars: Scalars) -> bool:
     try:
         return _read(checked(event), fields.root, False, scalars, 1)
     except UnicodeEncodeError as error:
-        raise MatchingError(f"an event holds half of a pair of surrogates: {error.object!a:.80}") from None
+        raise MatchingError(f"an event has an unpaired surrogate: {error.object!a:.80}") from None
 
 
 def _read(value: Any, node: Node, in_array: bool, scalars: Scalars, level: int) -> bool:
@@ -156,7 +156,7 @@ def _read(value: Any, node: Node, in_array: bool, scalars: Scalars, level: int) 
             _lack([node.path], scalars)
         return several
     if not isinstance(value, str | int | float | None | Absent):
-        raise TypeError(f"an event holds texts, numbers, booleans, null, lists and dicts, not {_name(type(value))}")
+        raise TypeError(f"an event has strings, numbers, booleans, null, lists and dicts, not {_name(type(value))}")
     if node.path >= 0:
         _append(node.path, value, scalars)
     if in_array:

@@ -280,7 +280,7 @@ class TextLength:
         return Constraint({LENGTH: facets.as_texts(_intervals(self.length))})
 
     def __str__(self) -> str:
-        return f"a text of length {self.length}"
+        return f"a string of length {self.length}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ class NumericText:
         return Constraint({WRITTEN_NUMBER: facets.as_texts(_intervals(self.number))})
 
     def __str__(self) -> str:
-        return f"a number as a text, {self.number}"
+        return f"a number as a string, {self.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +322,7 @@ class TextOrder:
     def __str__(self) -> str:
         low = f"{'>=' if self.low_closed else '>'} {show(self.low)}" if self.low or not self.low_closed else ""
         high = f"{'<=' if self.high_closed else '<'} {show(self.high)}" if self.high is not None else ""
-        return f"a text {' and '.join(filter(None, (low, high)))}".rstrip()
+        return f"a string {' and '.join(filter(None, (low, high)))}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,7 +448,7 @@ def show(value: object) -> str:
         try:
             text = json.dumps(value, ensure_ascii=False, default=_plain)
         except RecursionError:
-            text = "something nested deeply"
+            text = "a deeply nested value"
         except (TypeError, ValueError):  # what JSON does not know
             text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -65,9 +65,9 @@ def _parts(document: Any, path: Path, depth: int) -> Iterator[Part]:
         raise PatternError(path, f"is nested deeper than {MAX_DEPTH} objects")
     for key, node in document.items():
         if not isinstance(key, str):
-            raise PatternError(path, f"the name of a field is a text, not {show(key)}")
+            raise PatternError(path, f"the name of a field must be a string, not {show(key)}")
         if not _is_whole(key):
-            raise PatternError(path, f"the name of a field is a text without unpaired surrogates, not {key!a}")
+            raise PatternError(path, f"the name of a field must be a string without unpaired surrogates, not {key!a}")
         here = (*path, key)
         if key == "$not":
             yield from _not(node, path, depth)
@@ -278,20 +278,20 @@ def literal(value: Any) -> Scalar:
     """A text, boolean, null, or a number that a double holds."""
     if isinstance(value, str):
         if not _is_whole(value):
-            raise OperatorError(f"takes texts without unpaired surrogates, not {value!a}")
+            raise OperatorError(f"takes strings without unpaired surrogates, not {value!a}")
         return value
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
         return _number(value)
-    raise OperatorError(f"{show(value)} is neither a text, a number, a boolean nor null")
+    raise OperatorError(f"{show(value)} is neither a string, a number, a boolean nor null")
 
 
 def _number(value: Any) -> float:
     if not is_number(value):
         raise OperatorError(f"{show(value)} is not a number")
     if value != value:
-        raise OperatorError("NaN is no number that a value could equal or be compared with")
+        raise OperatorError("NaN equals no value and has no order")
     try:
         exact = float(value)
     except OverflowError:
@@ -303,7 +303,7 @@ def _number(value: Any) -> float:
         low, high = sorted((int(exact), other))
         raise OperatorError(
             f"{show(value)} cannot be held exactly by a double; the nearest are {show(low)} and {show(high)}. An id of "
-            "so many digits should be a text, in events too"
+            "so many digits should be a string, in events too"
         )
     return exact
 
@@ -326,7 +326,7 @@ def _bounds(operator: str, argument: list[Any]) -> Iterator[tuple[str, Any]]:
     seen = ""
     for symbol, bound in zip(argument[::2], argument[1::2], strict=True):
         if not isinstance(symbol, str) or symbol not in SYMBOLS:
-            raise OperatorError(f"{operator} knows <, <=, >, >= and =, not {show(symbol)}")
+            raise OperatorError(f"{operator} takes <, <=, >, >= and =, not {show(symbol)}")
         side = symbol[0]
         if seen and (side == seen or "=" in (side, seen)):
             raise OperatorError(f"{operator} takes one lower and one upper bound, or one =, not {show(argument)}")
@@ -402,9 +402,9 @@ def _doubles(time: Time, per_second: int) -> Numeric:
 
 def _text(operator: str, argument: Any) -> str:
     if not isinstance(argument, str):
-        raise OperatorError(f"{operator} takes a text, not {show(argument)}")
+        raise OperatorError(f"{operator} takes a string, not {show(argument)}")
     if not _is_whole(argument):
-        raise OperatorError(f"{operator} takes a text without unpaired surrogates, not {argument!a}")
+        raise OperatorError(f"{operator} takes a string without unpaired surrogates, not {argument!a}")
     return argument
 
 
@@ -421,7 +421,7 @@ def _end(operator: str, kind: type[Prefix] | type[Suffix], argument: Any) -> Ope
     """prefix and suffix: a text, or {"equals-ignore-case": text}."""
     if isinstance(argument, Mapping):
         if list(argument) != ["equals-ignore-case"]:
-            raise OperatorError(f'{operator} takes a text or {{"equals-ignore-case": text}}, not {show(argument)}')
+            raise OperatorError(f'{operator} takes a string or {{"equals-ignore-case": string}}, not {show(argument)}')
         return kind(_text(f"{operator} equals-ignore-case", argument["equals-ignore-case"]), ignore_case=True)
     return kind(_text(operator, argument))
 
@@ -431,7 +431,7 @@ def _wildcard(argument: Any) -> Wildcard:
     ignore_case = isinstance(argument, Mapping)
     if ignore_case:
         if list(argument) != ["equals-ignore-case"]:
-            raise OperatorError(f'wildcard takes a text or {{"equals-ignore-case": text}}, not {show(argument)}')
+            raise OperatorError(f'wildcard takes a string or {{"equals-ignore-case": string}}, not {show(argument)}')
         argument = argument["equals-ignore-case"]
     text = _text("wildcard", argument)
     pieces: list[list[str]] = [[]]  # of characters: to append each to a text would copy a long one for each
@@ -444,7 +444,7 @@ def _wildcard(argument: Any) -> Wildcard:
             pieces[-1].append(escaped)
         elif character == "*":
             if len(pieces) > 1 and not pieces[-1]:
-                raise OperatorError(f"a wildcard has no two stars side by side, as in {show(text)}; one says the same")
+                raise OperatorError(f"a wildcard must not have two adjacent stars, as in {show(text)}; write one")
             pieces.append([])
         else:
             pieces[-1].append(character)
@@ -456,7 +456,7 @@ def _regex(argument: Any) -> Regex:
     try:
         expressions.parse(text)
     except ExpressionError as error:
-        raise OperatorError(f"{show(text)} is no regular expression here: {error}") from None
+        raise OperatorError(f"{show(text)} is not a supported regular expression: {error}") from None
     return Regex(text)
 
 
@@ -547,9 +547,9 @@ _MAY_BE_OF_SEVERAL = frozenset((*OF_SEVERAL, "$and"))
 EQUIVALENTS: dict[str, str] = {
     **dict.fromkeys(
         ("contains", "includes", "substring"),
-        'for a part of a text write {"wildcard": "*a*"}, for an element of an array the value, or see contains-all',
+        'for a part of a string write {"wildcard": "*a*"}, for an element of an array the value, or see contains-all',
     ),
-    **dict.fromkeys(("regexp", "matches", "match", "pattern", "rlike"), 'write {"regex": "a.*b"}, for the whole text'),
+    **dict.fromkeys(("regexp", "matches", "match", "pattern", "rlike"), 'write {"regex": "a.*b"} (the whole string)'),
     **dict.fromkeys(("like", "glob", "shellstyle"), 'write {"wildcard": "a*b"}, where * stands for any characters'),
     **dict.fromkeys(("in", "any", "or"), "list the values themselves: a field's list holds all that it may be"),
     **dict.fromkeys(("not", "ne", "nin", "not-in", "neq", "not-equals", "!="), 'write {"anything-but": ["a", "b"]}'),

@@ -23,5 +23,5 @@ class Undecodable(ValueError):
 
 def kind(value: object) -> str:
     """The type of a JSON value in words."""
-    names = {list: "an array", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
+    names = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
     return names.get(type(value), "null")

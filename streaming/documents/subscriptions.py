@@ -221,5 +221,5 @@ def _short(value: object) -> str:
     try:
         text = repr(value)
     except RecursionError:
-        return "something nested deeply"
+        return "a deeply nested value"
     return cut(text, 60)

@@ -126,7 +126,7 @@ def _finish(system: System, outcome: Outcome) -> None:
     system.stop_generator()
     try:
         if (code := system.stop_job()) and outcome.failure is None:
-            outcome.failure = f"told to stop, the job ended with exit code {code}:\n{system.job.last_lines()}"
+            outcome.failure = f"stopped, the job ended with exit code {code}:\n{system.job.last_lines()}"
         system.stop_reader()
     except JobError as error:
         outcome.failure = outcome.failure or str(error)

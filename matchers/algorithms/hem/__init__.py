@@ -163,7 +163,10 @@ def lay_out(
 ) -> Hem:
     """Build with room for `capacity` more subscriptions of `psi` predicates on average. Raises MatchingError."""
     if c < 1 or g < 0 or levels < 1 or capacity < 0 or not 64 <= block <= 1 << 16 or block % 64:
-        raise MatchingError("hem: c and levels from 1, g and capacity from 0, block a multiple of 64 from 64 to 65536")
+        raise MatchingError(
+            f"c and levels must be 1 or more, g and capacity 0 or more, block a multiple of 64 from 64 to 65,536, "
+            f"not c = {c}, levels = {levels}, g = {g}, capacity = {capacity}, block = {block}"
+        )
     g = min(g, c)
     d, n = table.n_columns, table.n_subscriptions + capacity
     block = min(block, max(-(-n // 64) * 64, 64))

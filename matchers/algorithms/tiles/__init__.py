@@ -298,7 +298,10 @@ def build(
     `tile`: how many subscriptions a tile has at most. `fewest`: of a tile, must constrain a column that has rows there.
     """
     if threads < 1 or build_threads < 0 or not 1 <= tile <= TILE or fewest < 1:
-        raise MatchingError(f"tiles: threads and fewest from 1, build_threads from 0, tile from 1 to {TILE}")
+        raise MatchingError(
+            f"threads and fewest must be 1 or more, build_threads 0 or more, tile from 1 to {TILE}, "
+            f"not threads = {threads}, fewest = {fewest}, build_threads = {build_threads}, tile = {tile}"
+        )
     workers = build_threads or os.cpu_count() or 1
     d = table.n_columns
     unique = Unique.of(table, workers)

@@ -57,7 +57,7 @@ def equation_2(
     if y == 0:
         return 0.0
     if times.delta_s <= 0.0:
-        raise MatchingError("delta_s is 0; Eq. 2 divides by it, so it must be above")
+        raise MatchingError("delta_s must be above 0, because Eq. 2 divides by it")
     m, k_n = np.count_nonzero(frequency), float(frequency.sum())
     z = bucket_sizes(frequency, levels=levels, buckets=buckets)
     beta, gamma, delta = (t / unit_s for t in (times.beta_s, times.gamma_s, times.delta_s))

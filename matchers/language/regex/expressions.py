@@ -158,7 +158,7 @@ class _ExpressionReader:
         character = self._take("an expression")
         if character == "(":
             if self._next("?") and not self._next(":"):
-                raise ExpressionError("after (? it knows : only; no flags, names or lookaround")
+                raise ExpressionError("after (? only : is supported; no flags, names or lookaround")
             node = self.choice(depth + 1)
             if not self._next(")"):
                 raise ExpressionError("a ( without its )")
@@ -173,7 +173,7 @@ class _ExpressionReader:
             raise ExpressionError(f"nothing to repeat stands before {character}; the character itself is \\{character}")
         if character in "^$":
             raise ExpressionError(
-                f"it is for the whole text, so {character} is not needed; for a part of a text write .* at its ends. "
+                f"it matches the whole string, so {character} is not needed; for a part of it write .* at the ends. "
                 f"The character itself is \\{character}"
             )
         return _just(character)
@@ -214,7 +214,7 @@ class _ExpressionReader:
         if name in _CONTROL:
             return _just(_CONTROL[name])
         if name.isalnum():
-            raise ExpressionError(f"\\{name} is not known; no anchors, boundaries or references to groups")
+            raise ExpressionError(f"\\{name} is not supported; no anchors, boundaries or references to groups")
         return _just(name)
 
     def _hexadecimal(self) -> str:
@@ -229,7 +229,7 @@ class _ExpressionReader:
         if not digits or len(digits) > 6 or not set(digits) <= set(string.hexdigits) or int(digits, 16) > 0x10FFFF:
             raise ExpressionError("a character by its number is \\x41 or \\x{1F600}")
         if 0xD800 <= int(digits, 16) <= 0xDFFF:
-            raise ExpressionError(f"\\x{{{digits}}} is half of a pair of surrogates")
+            raise ExpressionError(f"\\x{{{digits}}} is an unpaired surrogate")
         return chr(int(digits, 16))
 
     def _category(self, negated: bool) -> Character:
@@ -241,7 +241,7 @@ class _ExpressionReader:
         if name.startswith("^"):
             name, negated = name[1:], not negated
         if name not in _CATEGORIES:
-            raise ExpressionError(f"{name!r} is no category of characters; such are L, Lu, Ll, N, Nd, P, S and Z")
+            raise ExpressionError(f"{name!r} is not a category of characters; such are L, Lu, Ll, N, Nd, P, S and Z")
         return Character(lambda c: category(c).startswith(name) is not negated)
 
     def _set(self) -> Character:
@@ -272,7 +272,7 @@ class _ExpressionReader:
         end = self._text.find(":]", self._at)
         name = self._text[self._at : end] if end >= 0 else ""
         if name.removeprefix("^") not in _POSIX:
-            raise ExpressionError(f"[:{name}:] is no class; known: {', '.join(_POSIX)}")
+            raise ExpressionError(f"[:{name}:] is not a class; known: {', '.join(_POSIX)}")
         self._at = end + 2
         return _of_class(_POSIX[name.removeprefix("^")], name.startswith("^")).test
 

@@ -80,7 +80,7 @@ def _has_compiler() -> bool:
 def lacking() -> str:
     """Return the reason why CUDA cannot run here, with a remedy."""
     if has_driver():
-        return "numba finds no libnvvm or no libcudart beside its driver: install CUDA 12 (matchers/README.md)"
+        return "numba finds no libnvvm or no libcudart for its driver: install CUDA 12 (matchers/README.md)"
     return "CUDA finds none here"
 
 
@@ -153,7 +153,7 @@ def build(
     The first three follow from the table if left out. Raises MatchingError, also where there is no GPU.
     """
     if gpu() is None:
-        raise MatchingError(f"ccm needs a GPU, and {lacking()}; ocm is the same for processor cores")
+        raise MatchingError(f"ccm needs a GPU, and {lacking()}; ocm is the same algorithm for CPU cores")
     if threads is not None and not 1 <= threads <= 1024:
         raise MatchingError(f"threads of a block must lie within 1 .. 1024, not {threads}")
     if not 1 <= blocks <= MOST_BLOCKS:

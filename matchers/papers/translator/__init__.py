@@ -28,7 +28,7 @@ FEW_FILTERS = 1_000
 def build(table: SubscriptionTable, few: int = FEW_FILTERS) -> Matcher:
     """The matcher of `sff` below `few` filters, else that of `ccm`, or of `ocm` without a GPU. Raises MatchingError."""
     if few < 0:
-        raise MatchingError(f"few cannot be {few}; it must be 0 or more, the filters from which the GPU is used")
+        raise MatchingError(f"few, the number of filters from which the GPU is used, must be 0 or more, not {few}")
     if table.n_subscriptions < few:
         return sff.build(table)
     if ccm.has_gpu():

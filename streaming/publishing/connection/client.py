@@ -414,7 +414,7 @@ class Client:
         for cause in (error, error.__context__, *error.args):
             if isinstance(cause, _NOT_KNOWN) or (isinstance(cause, ssl.SSLError) and "ALERT" in str(cause)):
                 return Unauthenticated(
-                    f"the broker at {self._address} and this client do not trust each other (kafka.client): {cause}"
+                    f"TLS with the broker at {self._address} failed (settings in kafka.client): {cause}"
                 )
         if isinstance(error, errors.IncompatibleBrokerVersion):
             return JobError(f"the broker at {self._address} is older than Kafka 3.0: {error}")

@@ -79,7 +79,7 @@ def test_what_is_wrong_with_the_arguments_is_said() -> None:
     with pytest.raises(MatchingError, match=r"patterns by id, such as .*, not a list"):
         Index.build(listed)
     numbered: Any = {1: {"x": [1]}}
-    with pytest.raises(MatchingError, match="the id of a subscription is a text, not 1"):
+    with pytest.raises(MatchingError, match="the id of a subscription must be a string, not 1"):
         Index.build(numbered)
     with pytest.raises(TypeError, match=r"not numpy.bool; its item\(\) is Python's"):
         Index.build(PATTERNS).match([{"symbol": np.bool_(True)}])
@@ -90,7 +90,7 @@ def test_what_is_wrong_with_the_arguments_is_said() -> None:
     [
         (b"", "not JSON"),
         (b"{", "not JSON"),
-        (b'{"symbol": NaN}', "NaN is no value"),
+        (b'{"symbol": NaN}', "NaN is not a JSON value"),
         (b'{"symbol": "\xff"}', "not JSON"),
         (b"[1]", "JSON object"),
         (b"5", "JSON object"),
@@ -101,12 +101,12 @@ def test_what_is_wrong_with_the_arguments_is_said() -> None:
         (b'{"other": -1e999}', "beyond all doubles"),
         (b'{"symbol": ' + b"9" * 400 + b"}", "beyond all doubles"),
         (b'{"symbol": 1e999, "symbol": 1}', "beyond all doubles"),
-        (b'{"symbol": "\\ud800"}', r"\\ud800 is half of a pair"),
-        (b'{"symbol": "\\uDFFFa"}', r"\\uDFFF is half of a pair"),
-        (b'{"symbol": "\\ud83d\\u0041"}', r"\\ud83d is half of a pair"),
-        (b'{"symbol": "\\ude00\\ud83d"}', r"\\ude00 is half of a pair"),
-        (b'{"\\ud800": 1}', r"\\ud800 is half of a pair"),
-        (b'{"symbol": "\\ud800", "symbol": 1}', r"\\ud800 is half of a pair"),
+        (b'{"symbol": "\\ud800"}', r"\\ud800 is an unpaired surrogate"),
+        (b'{"symbol": "\\uDFFFa"}', r"\\uDFFF is an unpaired surrogate"),
+        (b'{"symbol": "\\ud83d\\u0041"}', r"\\ud83d is an unpaired surrogate"),
+        (b'{"symbol": "\\ude00\\ud83d"}', r"\\ude00 is an unpaired surrogate"),
+        (b'{"\\ud800": 1}', r"\\ud800 is an unpaired surrogate"),
+        (b'{"symbol": "\\ud800", "symbol": 1}', r"\\ud800 is an unpaired surrogate"),
         (b'{"symbol": "\xed\xa0\x80"}', "not JSON"),
     ],
 )
@@ -122,8 +122,8 @@ def test_bytes_that_are_no_event_are_rejected(n: int, text: bytes, reason: str) 
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
-        ({"symbol": "\ud800"}, "half of a pair of surrogates"),
-        ({"symbol": ["a", {"x": 1}, "a\udfff"]}, "half of a pair of surrogates"),
+        ({"symbol": "\ud800"}, "an unpaired surrogate"),
+        ({"symbol": ["a", {"x": 1}, "a\udfff"]}, "an unpaired surrogate"),
         ({"symbol": nested(64)}, "nested deeper than 64"),
         ({"symbol": nested(100_000)}, "nested deeper than 64"),
     ],

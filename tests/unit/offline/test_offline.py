@@ -336,7 +336,7 @@ def test_validate_as_json_ends_with_a_summary(sluice: Sluice) -> None:
     rejected, summary = map(json.loads, out.splitlines())
     assert (rejected["file"], rejected["line"], rejected["id"]) == ("a.jsonl", 3, "s9")
     assert rejected["reason"].startswith("subscriber must be")
-    note = {"file": "a.jsonl", "line": 2, "id": "s3", "note": "replaces that of a.jsonl, line 1"}
+    note = {"file": "a.jsonl", "line": 2, "id": "s3", "note": "replaces the document of a.jsonl, line 1"}
     assert summary == {"accepted": 2, "rejected": 1, "notes": [note]}
 
 
@@ -347,7 +347,7 @@ def test_duplicates_and_what_has_expired_are_notes_and_no_errors(sluice: Sluice)
         0,
         "",
         "a.jsonl, line 2: note: id s4: expired 2020-01-01 00:00:00.000Z\n"
-        "b.jsonl, line 1: note: id s1: replaces that of a.jsonl, line 1\n"
+        "b.jsonl, line 1: note: id s1: replaces the document of a.jsonl, line 1\n"
         "3 of 3 accepted\n",
     )
 
@@ -379,7 +379,7 @@ def test_subscriptions_nested_deeply_are_rejected(sluice: Sluice) -> None:
     assert (code, err) == (1, "0 of 2 accepted\n")
     first, second = out.splitlines()
     assert first.endswith("is nested deeper than 32 objects")
-    assert second.endswith("not something nested deeply")
+    assert second.endswith("not a deeply nested value")
 
 
 # test
@@ -465,14 +465,14 @@ def test_what_has_expired_counts_in_cases(sluice: Sluice) -> None:
         (INLINE + "cases: [{evnt: {}, matches: []}]", "case 1: unknown key 'evnt'; did you mean 'event'?"),
         (INLINE + "cases: [{name: a, matches: []}]", "case 'a': event is missing"),
         (INLINE + "cases: [{event: [], matches: []}]", "event must be a mapping, not an empty list"),
-        (INLINE + "cases: [{event: {}}]", "says nothing of what to expect; give one of matches, deliveries"),
+        (INLINE + "cases: [{event: {}}]", "has no expected result; give one of matches, deliveries"),
         (INLINE + "cases: [{event: {}, matches: s1}]", "matches must be a list of ids, such as [s1], not a text"),
-        (INLINE + "cases: [{event: {}, matches: [1]}]", "matches: an id is a text, not a number; put it in quotes"),
+        (INLINE + "cases: [{event: {}, matches: [1]}]", "matches: an id must be a string, not a number; put it"),
         (INLINE + "cases: [{event: {}, matches: [s11]}]", "no subscription has the id 's11'; did you mean 's1'?"),
         (INLINE + "cases: [{event: {}, deliveries: [s1]}]", "deliveries must be lists of ids by subscriber"),
         (INLINE + "cases: [{event: {}, deliveries: {bob: [s1]}}]", "deliveries: 's1' is alice's and never bob's"),
         (INLINE + "cases: [{event: {}, deliveries: {bib: []}}]", "subscriber 'bib' has no subscription; did you mean"),
-        (INLINE + "cases: [{name: 5, event: {}, matches: []}]", "case 1: name must be a text, not a number"),
+        (INLINE + "cases: [{name: 5, event: {}, matches: []}]", "case 1: name must be a string, not a number"),
         (
             INLINE + f"cases: [{{event: {{x: {'[' * 70}{']' * 70}}}, matches: []}}]",
             "case 1: event is nested deeper than 64",
@@ -484,13 +484,13 @@ def test_what_has_expired_counts_in_cases(sluice: Sluice) -> None:
         ("a: [", "cases.yaml, line 1: not YAML: "),
         ("a: 1\na: 2", "cases.yaml, line 2: duplicate key 'a'"),
         ("a: 1\n---\nb: 2", "not YAML: expected a single document in the stream"),
-        ("1: 1", "cases.yaml, line 1: a key is a text; put '1' in quotes"),
+        ("1: 1", "cases.yaml, line 1: a key must be a string; put '1' in quotes"),
         ("a: !!python/object/apply:os.system [exit]", "the tag '!!python/object/apply:os.system' means nothing"),
         ("a: !!timestamp 2026-01-01", "the tag '!!timestamp' means nothing in JSON"),
         ("a: 1e999", "'1e999' is beyond all doubles"),
         ("a: !!int x", "'x' is not a number"),
         ("a: !!bool maybe", "'maybe' is neither true nor false"),
-        ('a: "\\ud800"', "a text holds an unpaired surrogate"),
+        ('a: "\\ud800"', "a string has an unpaired surrogate"),
         ("a: \x01", "not YAML: special characters are not allowed"),
         ("a: &a [*a]", "recursive"),
         ("a: " + "[" * 3_000, "nested too deeply"),

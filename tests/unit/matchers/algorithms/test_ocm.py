@@ -186,7 +186,7 @@ def test_the_translator_uses_the_gpu_for_more_than_few_filters(
 
 def test_ccm_says_that_it_needs_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ccm, "gpu", lambda: None)
-    with pytest.raises(MatchingError, match="needs a GPU, and CUDA finds none here; ocm is the same"):
+    with pytest.raises(MatchingError, match="needs a GPU, and CUDA finds none here; ocm is the same algorithm"):
         ccm.build(table((0, 0, 1, 1)))
 
 
@@ -198,7 +198,7 @@ def test_ccm_says_that_it_needs_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (ccm.build, {"bits": 65}, "bits must lie within 1 .. 64, not 65"),
         (ccm.build, {"threads": 2000}, "threads of a block must lie within 1 .. 1024, not 2000"),
         (ccm.build, {"events": 0}, "events of a chunk must lie within 1 .. 2,147,483,647 for this table, not 0"),
-        (translator.build, {"few": -1}, "few cannot be -1; it must be 0 or more"),
+        (translator.build, {"few": -1}, "must be 0 or more, not -1"),
     ],
 )
 def test_a_wrong_option_is_rejected_with_the_reason(

@@ -235,11 +235,11 @@ def test_a_driver_without_a_compiler_is_said(real: pytest.MonkeyPatch) -> None:
     real.setattr(driver, "is_available", True, raising=False)
     table = everything(3)
     with pytest.raises(
-        MatchingError, match="needs a GPU, and numba finds no libnvvm or no libcudart beside its driver: install"
+        MatchingError, match="needs a GPU, and numba finds no libnvvm or no libcudart for its driver: install"
     ):
         ccm.build(table)
     with pytest.warns(
-        RuntimeWarning, match="translator uses ocm: numba finds no libnvvm or no libcudart beside its driver"
+        RuntimeWarning, match="translator uses ocm: numba finds no libnvvm or no libcudart for its driver"
     ):
         assert type(translator.build(table, few=1)).__name__ == "Ocm"
     translator.build(table, few=1)  # and is not said again

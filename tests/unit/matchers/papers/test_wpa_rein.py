@@ -265,7 +265,7 @@ def test_nothing_skipped_saves_nothing_and_a_delta_of_zero_cannot_divide() -> No
     none, free = np.array([False, False]), UnitTimes(2.0, 0.5, 0.0, 0.125)
     assert by_lemma_2(free, FREQUENCY, none, 0, 1000, **SHAPE) == 0.0
     assert equation_2(free, FREQUENCY, none, 0, 1000, **SHAPE) == 0.0
-    with pytest.raises(MatchingError, match="delta_s is 0"):
+    with pytest.raises(MatchingError, match="delta_s must be above 0"):
         equation_2(free, FREQUENCY, FIRST, 360, 1000, **SHAPE)
 
 

@@ -29,7 +29,7 @@ ONLY_THE_JOB = {
     "without unpaired surrogates": "an expression for them would break in readers that hold texts as UTF-16",
     "cannot be held exactly by a double": "a schema cannot count the bits of a number",
     "takes another field": "a schema does not know where it is",
-    "is no regular expression": "an expression cannot tell whether another is one",
+    "is not a supported regular expression": "an expression cannot tell whether another is one",
     "outside the range of a double": "such a number is lost before a schema sees it, or has as many digits as it likes",
 }
 

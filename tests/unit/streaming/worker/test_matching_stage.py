@@ -195,7 +195,7 @@ def test_a_condition_that_an_empty_event_meets_is_not_checked_on_what_is_no_even
         (b"a", b'{"pattern": {}}', "subscriber must be 1 to 200 letters"),
         (b"a", b'{"subscriber": "../etc", "pattern": {}}', "not '../etc'"),
         (b"a", b'{"subscriber": "a\\n", "pattern": {}}', "subscriber must be"),
-        (b"a", b'{"subscriber": ' + b"[" * 1_000 + b"]" * 1_000 + b"}", "not something nested deeply"),
+        (b"a", b'{"subscriber": ' + b"[" * 1_000 + b"]" * 1_000 + b"}", "not a deeply nested value"),
         (b"a", b'{"subscriber": "s"}', "pattern is missing"),
         (b"a", b'{"subscriber": "s", "pattern": {"x": [{"prefx": 1}]}}', "field x: unknown operator 'prefx'"),
         (b"a", b'{"subscriber": "s", "pattern": {}, "expires_at": "2030-01-01"}', "a time with its zone"),
