@@ -80,7 +80,7 @@ class Numeric:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A text that starts with another."""
+    """A string that starts with another."""
 
     text: str
     ignore_case: bool = False
@@ -102,7 +102,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Suffix:
-    """A text that ends with another."""
+    """A string that ends with another."""
 
     text: str
     ignore_case: bool = False
@@ -122,7 +122,7 @@ class Suffix:
 
 @dataclass(frozen=True, slots=True)
 class EqualsIgnoreCase:
-    """A text that differs from another in case at most."""
+    """A string that differs from another in case at most."""
 
     text: str
 
@@ -138,7 +138,7 @@ class EqualsIgnoreCase:
 
 @dataclass(frozen=True)
 class Wildcard:
-    """A text made of these pieces in this order with anything between them.
+    """A string made of these pieces in this order with anything between them.
 
     ("a", "b") is a*b, ("", "") is *, ("a",) is a text without a star.
     """
@@ -194,7 +194,7 @@ class Wildcard:
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """A text that a regular expression accepts as a whole."""
+    """A string that a regular expression accepts as a whole."""
 
     expression: str
 
@@ -269,7 +269,7 @@ def _outside(operators: tuple[Operator, ...], whole: Range) -> tuple[dict[str, R
 
 @dataclass(frozen=True, slots=True)
 class TextLength:
-    """A text whose number of characters, as Unicode counts code points, lies between two bounds."""
+    """A string whose number of characters, as Unicode counts code points, lies between two bounds."""
 
     length: Numeric
 
@@ -285,7 +285,7 @@ class TextLength:
 
 @dataclass(frozen=True, slots=True)
 class NumericText:
-    """A text that is a number between two bounds."""
+    """A string that is a number between two bounds."""
 
     number: Numeric
 
@@ -301,7 +301,7 @@ class NumericText:
 
 @dataclass(frozen=True, slots=True)
 class TextOrder:
-    """A text between two bounds, in the order of code points."""
+    """A string between two bounds, in the order of code points."""
 
     low: str
     low_closed: bool
@@ -327,7 +327,7 @@ class TextOrder:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """A text that is a time of RFC 3339 between two bounds, which are such texts too."""
+    """A string that is a time of RFC 3339 between two bounds, which are such texts too."""
 
     low: str | None  # None: there is no lower bound
     low_closed: bool
@@ -392,7 +392,7 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Cidr:
-    """A text that is an IP address of a network. IPv4 and IPv6 are apart."""
+    """A string that is an IP address of a network. IPv4 and IPv6 are apart."""
 
     network: IPv4Network | IPv6Network
 

@@ -33,7 +33,7 @@ Schema = dict[str, Any]
 
 ONLY_THE_JOB = (
     "the record's key, which must be the id where both are there",
-    "texts with unpaired surrogates",
+    "strings with unpaired surrogates",
     "whole numbers that a double does not hold exactly, such as 2^53 + 1, and numbers beyond all doubles",
     f"patterns nested deeper than {MAX_DEPTH} levels",
     f"patterns that expand to more than {MAX_ALTERNATIVES:,} alternatives or {MAX_RANGES:,} values and ranges, or to "
@@ -46,7 +46,7 @@ ONLY_THE_JOB = (
 )
 
 # Characters other than * and \, those two after a backslash, and no star beside a star. There is one way only to read
-# a text by it, so that a matcher that backtracks takes no longer than others.
+# a string by it, so that a matcher that backtracks takes no longer than others.
 _WILDCARD = r"^\*?(([^*\\]|\\[*\\])\*?)*$"
 
 # The forms of ISO 8601 that end in a zone: 2030-01-01T00:00:00Z, 20300101T000000+0100, 2030-W01-2 00:00Z.
@@ -333,33 +333,33 @@ _STRUCTURE: dict[str, Schema] = {
 # What each operator takes, with an example of every form.
 _ARGUMENTS: dict[str, Schema] = {
     "equals-ignore-case": {
-        "description": "A text that equals this one by Unicode's full case folding.",
+        "description": "A string that equals this one by Unicode's full case folding.",
         "examples": ["ibm"],
         "type": "string",
     },
     "prefix": {
-        "description": 'A text that starts with this one; {"equals-ignore-case": text} ignores case.',
+        "description": 'A string that starts with this one; {"equals-ignore-case": string} ignores case.',
         "examples": ["MS", {"equals-ignore-case": "ms"}],
         "type": ["string", "object"],
         **_one_key(["equals-ignore-case"]),
     },
     "suffix": {
-        "description": 'A text that ends with this one; {"equals-ignore-case": text} ignores case.',
+        "description": 'A string that ends with this one; {"equals-ignore-case": string} ignores case.',
         "examples": [".png", {"equals-ignore-case": ".png"}],
         "type": ["string", "object"],
         **_one_key(["equals-ignore-case"]),
     },
     "regex": {
         "description": (
-            "A text that this regular expression accepts as a whole: RE2's syntax without flags and anchors."
+            "A string that this regular expression accepts as a whole: RE2's syntax without flags and anchors."
         ),
         "examples": ["[A-Z]{2,4}-\\d+", "(IBM|GE).*"],
         "type": "string",
     },
     "wildcard": {
         "description": (
-            "A text of this form, where * stands for any characters or none. \\* is a star and \\\\ a backslash; no "
-            'two stars stand side by side. {"equals-ignore-case": text} ignores case.'
+            "A string of this form, where * stands for any characters or none. \\* is a star and \\\\ a backslash; no "
+            'two stars stand side by side. {"equals-ignore-case": string} ignores case.'
         ),
         "examples": ["a*b*c", "5 \\* *", {"equals-ignore-case": "a*b*c"}],
         "type": ["string", "object"],
@@ -394,8 +394,8 @@ _ARGUMENTS: dict[str, Schema] = {
     },
     "cidr": {
         "description": (
-            "A text that is an IP address of this network; bits beyond the prefix do not matter. IPv4 addresses are in "
-            "IPv4 networks only, IPv6 addresses in those of IPv6."
+            "A string that is an IP address of this network; bits beyond the prefix do not matter. IPv4 addresses are "
+            "in IPv4 networks only, IPv6 addresses in those of IPv6."
         ),
         "examples": ["10.0.0.0/8", "2001:db8::/32"],
         "type": "string",
@@ -413,23 +413,23 @@ _ARGUMENTS: dict[str, Schema] = {
         **_BOUNDS,
     },
     "numeric-text": {
-        "description": "A text that is a number, in the spelling of JSON, within bounds as those of numeric.",
+        "description": "A string that is a number, in the spelling of JSON, within bounds as those of numeric.",
         **_BOUNDS,
     },
     "text": {
-        "description": "A text within bounds as those of numeric, in the order of code points.",
+        "description": "A string within bounds as those of numeric, in the order of code points.",
         "examples": [[">=", "a"], ["<", "n"], [">=", "a", "<", "n"], ["<=", "z", ">", ""], ["=", "IBM"]],
         "type": "array",
         "oneOf": _relations({"title": "Text", "type": "string"}),
     },
     "text-length": {
-        "description": "A text whose number of characters (code points) lies within bounds as those of numeric.",
+        "description": "A string whose number of characters (code points) lies within bounds as those of numeric.",
         **_BOUNDS,
     },
     "time": {
         "description": (
-            "A text that is a time of RFC 3339 within bounds, which are such times with a zone. With a unit: a number "
-            "that counts these units since 1970."
+            "A string that is a time of RFC 3339 within bounds, which are such times with a zone. With a unit: a "
+            "number that counts these units since 1970."
         ),
         "examples": [
             [">=", "2026-01-01T00:00:00Z"],
@@ -444,7 +444,7 @@ _ARGUMENTS: dict[str, Schema] = {
     "compare-field": {
         "description": (
             "A value that compares so with the value of another field of the event, or of two: numbers with numbers, "
-            "texts with texts, and with = any two values of one type."
+            "strings with strings, and with = any two values of one type."
         ),
         "examples": [[">", "bid"], [">=", ["quote", "low"], "<", ["quote", "high"]], ["=", "y"]],
         "type": "array",
