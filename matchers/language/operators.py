@@ -327,7 +327,7 @@ class TextOrder:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """A string that is a time of RFC 3339 between two bounds, which are such texts too."""
+    """A string that is a time of RFC 3339 between two bounds, which are such strings too."""
 
     low: str | None  # None: there is no lower bound
     low_closed: bool
