@@ -86,7 +86,7 @@ class Tenant:
         """The reason to reject a change, or "". It has a subscriber unless it unsubscribes."""
         if not self.may_use(id):
             owner, _, _ = id.partition(SEPARATOR)
-            return f"ids that begin with {owner + SEPARATOR!r} are those of the tenant {owner}; take another"
+            return f"ids that begin with {owner + SEPARATOR!r} belong to the tenant {owner}; use another id"
         if subscriber is not None and not self.may_subscribe(subscriber):
             begins = [f"those that begin with {self.prefix!r}"] if self.prefix else []
             named = [", ".join(sorted(self.subscribers))] if self.subscribers else []

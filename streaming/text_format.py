@@ -66,4 +66,4 @@ def _dump(value: bytes) -> Iterator[str]:
         text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in piece)
         yield f"{begin:08x}  {piece.hex(' '):{3 * LINE_BYTES - 1}}  {text}"
     if len(value) > HEX_BYTES:
-        yield f"and {len(value) - HEX_BYTES:,} bytes more"
+        yield f"and {len(value) - HEX_BYTES:,} more bytes"

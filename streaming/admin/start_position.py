@@ -67,7 +67,7 @@ def start_of(word: StoredSubscription) -> Offsets | None:
         return parsed_offsets(orjson.loads(word.start))
     except ValueError:
         raise NotJoined(
-            f"the header {START} of the subscription {word.id!r} holds no offsets by topic and partition; write "
+            f"the header {START} of the subscription {word.id!r} has no offsets by topic and partition; write "
             "the subscription again"
         ) from None
 

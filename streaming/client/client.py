@@ -185,7 +185,7 @@ class Client:
         is passed to `skipped` instead, because the brokers may have forgotten that its past events were delivered.
         """
         topic, kafka = self._settings.subscriptions.topic, self._kafka
-        kafka.topics.required([topic], "`run_stream.py topics create` makes what the job needs")
+        kafka.topics.required([topic], "`run_stream.py topics create` creates the topics of the job")
         group = ".".join(filter(None, (self._settings.query.name, "catch-up", self._tenant.name)))
         records = Deliveries.of_group(
             kafka.cluster,

@@ -71,10 +71,10 @@ class Deliveries:
         topic = rule.topic(subscriber)
         partitions = topics.required(
             [topic],
-            "`run_stream.py topics create` makes it"
+            "`run_stream.py topics create` creates it"
             if rule.shared
-            else f"the job makes it with the first subscription of {subscriber}, and `subscriptions list` names all "
-            "subscribers; or are deliveries.prefix and deliveries.layout not those of the job?",
+            else f"the job creates it with the first subscription of {subscriber}; `subscriptions list` shows all "
+            "subscribers, and deliveries.prefix and deliveries.layout must be the same as the job's",
         )[topic]
         only_key = subscriber.encode() if rule.shared else None
         if group is not None:

@@ -66,6 +66,6 @@ class _Costs:
         bytes, values = self.of(schema)
         if values > MOST_VALUES_PER_BYTE * (bytes + cost):
             raise Undecodable(
-                f"{what} takes {bytes + cost} bytes at least and is then {values} values; "
-                f"a byte may be {MOST_VALUES_PER_BYTE} at most"
+                f"{what} of {bytes + cost} bytes would decode to {values} values; "
+                f"the maximum per byte is {MOST_VALUES_PER_BYTE}"
             )

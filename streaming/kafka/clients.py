@@ -110,7 +110,7 @@ class RecordWriter:
         taken: Callable[[Message], object],
     ) -> int:
         self._topics = self._topics or self._cluster.topics()
-        self._topics.required([topic], "`run_stream.py topics create` makes what the job needs")
+        self._topics.required([topic], "`run_stream.py topics create` creates the topics of the job")
         failed: list[KafkaError] = []
 
         def delivered(error: Any, message: Message) -> None:

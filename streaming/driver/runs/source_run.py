@@ -35,8 +35,8 @@ from streaming.worker.matching import Work
 
 log = logger("sluice.batch")
 
-BEYOND_SPARK = "a record has one beyond those that Spark knows"
-OF_ANOTHER_CALENDAR = "a record has one that Spark takes for another calendar's or zone's"
+BEYOND_SPARK = "a record has a timestamp outside Spark's range"
+OF_ANOTHER_CALENDAR = "Spark would read a record's timestamp in another calendar or zone"
 SMALL_TASK_ROWS = 2_000  # that are worth one task more
 ROWS_PER_PARTITION = 25  # likewise, for each partition that each task writes to
 

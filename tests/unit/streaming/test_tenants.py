@@ -68,7 +68,7 @@ def test_names_with_one_number_are_found() -> None:
         ("", "s1", "acme-1", ""),
         ("", "acme", "acme-1", ""),
         ("", "other/s1", "acme-1", ""),
-        ("", "acme/s1", "acme-1", "ids that begin with 'acme/' are those of the tenant acme; take another"),
+        ("", "acme/s1", "acme-1", "ids that begin with 'acme/' belong to the tenant acme; use another id"),
     ],
 )
 def test_a_change_beyond_its_bounds_is_rejected_with_the_reason(
@@ -86,7 +86,7 @@ def test_a_change_beyond_its_bounds_is_rejected_with_the_reason(
 
 def test_a_tombstone_unsubscribes_only_what_its_tenant_has() -> None:
     assert read_change(b"s1", None, BY_NAME["acme"]).subscription.id == "s1"
-    with pytest.raises(Rejected, match="are those of the tenant acme"):
+    with pytest.raises(Rejected, match="belong to the tenant acme"):
         read_change(b"acme/s1", None, BY_NAME[""])
 
 

@@ -86,5 +86,5 @@ def test_a_tap_ends_at_its_limit_or_its_time(sluice: CommandLine, settings: Sett
 
 def test_who_has_no_topic_is_told_when_there_will_be_one(sluice: CommandLine) -> None:
     said = sluice("tap", "nobody", code=1)
-    assert "the job makes it with the first subscription of nobody" in said
+    assert "the job creates it with the first subscription of nobody" in said
     assert "Traceback" not in said

@@ -280,7 +280,7 @@ def test_a_value_is_shown_as_json_as_text_or_as_bytes(value: bytes, shown: str) 
 def test_a_long_value_that_is_no_text_is_shown_in_part_and_one_that_was_left_out_is_not() -> None:
     *_, last, rest = dead_letter_view.page(letter(made(row(value=b"\0" * 1_000))))
     assert last.startswith("000001f0  ")
-    assert rest == "and 488 bytes more"
+    assert rest == "and 488 more bytes"
     *_, reported = dead_letter_view.page(letter(made(row(value=b"v" * MAX_LETTER_BYTES))))
     assert reported == "the value, 10000000 bytes, was left out"
 
