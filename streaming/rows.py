@@ -121,8 +121,8 @@ class AcceptedChange(NamedTuple):
     segment: int | None = None  # which of the batch's segments has the subscription (`batch_order.in_order`)
 
 
-class Rejection(NamedTuple):
-    """A change that was rejected."""
+class RejectedChange(NamedTuple):
+    """A change that the job does not accept."""
 
     record: ConsumerRecord
     id: str | None  # None: it is not known
@@ -267,7 +267,7 @@ class SlotReport(NamedTuple):
 Row = (
     DeadLetter
     | AcceptedChange
-    | Rejection
+    | RejectedChange
     | CompiledSegment
     | ReadProgress
     | LookedAt
@@ -361,7 +361,7 @@ def _changes(rows: pa.RecordBatch) -> Iterator[Row]:
 
 def _rejections(rows: pa.RecordBatch) -> Iterator[Row]:
     ids = (next(iter(known), None) for known in _texts(rows["subscriptions"]))
-    return map(Rejection, consumer_records(rows), ids, rows["reason"].to_pylist())
+    return map(RejectedChange, consumer_records(rows), ids, rows["reason"].to_pylist())
 
 
 def _segments(rows: pa.RecordBatch) -> Iterator[Row]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from streaming.documents.change_order import RecordPosition
-from streaming.rows import AcceptedChange, CompiledSegment, Rejection, Row
+from streaming.rows import AcceptedChange, CompiledSegment, RejectedChange, Row
 
 
 class Last(NamedTuple):
@@ -23,14 +23,14 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
     """
     number = 0
     numbered: list[Row] = []
-    last: dict[str, dict[int, AcceptedChange | Rejection]] = {}  # by id and partition; a change, if there is one
+    last: dict[str, dict[int, AcceptedChange | RejectedChange]] = {}  # by id and partition; a change, if there is one
     for row in rows:
         if isinstance(row, AcceptedChange):
             row = row._replace(segment=number)
         elif isinstance(row, CompiledSegment):
             number += 1
         numbered.append(row)
-        if isinstance(row, AcceptedChange | Rejection) and row.id:
+        if isinstance(row, AcceptedChange | RejectedChange) and row.id:
             words = last.setdefault(row.id, {})
             before = words.get(row.record.partition)
             if not isinstance(before, AcceptedChange) or isinstance(row, AcceptedChange):
@@ -42,7 +42,11 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
     others: list[Row] = []
     moved: list[tuple[tuple[int, int], Row]] = []
     for row in numbered:
-        at = of.get((row.id, row.record.partition)) if isinstance(row, AcceptedChange | Rejection) and row.id else None
+        at = (
+            of.get((row.id, row.record.partition))
+            if isinstance(row, AcceptedChange | RejectedChange) and row.id
+            else None
+        )
         if at is None:
             others.append(row)
         else:

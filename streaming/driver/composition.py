@@ -17,7 +17,7 @@ from streaming.rows import (
     AcceptedChange,
     ConsumerRecord,
     DeadLetter,
-    Rejection,
+    RejectedChange,
     Row,
     Source,
     SourcePartition,
@@ -64,11 +64,11 @@ class TopicNames:
         """The topic of a partition of changes, and its number there."""
         return topic_partition(change_partition, self.sources.tenants)
 
-    def rejection(self, source: Source, record: ConsumerRecord, reason: str) -> Rejection:
+    def rejection(self, source: Source, record: ConsumerRecord, reason: str) -> RejectedChange:
         """The rejection of a change that was not compiled."""
         number = source - SUBSCRIPTIONS
         id = self.sources.tenants[number].qualified(record.key.decode(errors="replace")) if record.key else None
-        return Rejection(record._replace(partition=change_partition(number, record.partition)), id, reason)
+        return RejectedChange(record._replace(partition=change_partition(number, record.partition)), id, reason)
 
     def status_topic(self, tenant: Tenant) -> str:
         return tenant.status_topic or self.statuses
@@ -97,10 +97,10 @@ class Composition:
             if isinstance(row, DeadLetter):
                 origin = _origin(self.names.sources.names[row.source], row.record)
                 yield self._dead_letter(row.record, origin, row.reason, row.detail)
-            elif isinstance(row, AcceptedChange | Rejection):
+            elif isinstance(row, AcceptedChange | RejectedChange):
                 yield from self.answer(row)
 
-    def answer(self, row: AcceptedChange | Rejection) -> Iterator[Record]:
+    def answer(self, row: AcceptedChange | RejectedChange) -> Iterator[Record]:
         """A status for every change, and a dead letter for a rejected one."""
         tenant, partition = self.names.of_change(row.record.partition)
         topic, since = self.names.status_topic(tenant), self.since(tenant)
@@ -108,7 +108,7 @@ class Composition:
         id = tenant.unqualified(row.id) if row.id else None
         last = self.last.get(row.id) if row.id else None
         place = last and (self.names.of_change(last.place[0])[1], last.place[1])
-        if isinstance(row, Rejection):
+        if isinstance(row, RejectedChange):
             in_force = None if last is None or last.unsubscribed else place
             yield records.rejected_status(topic, id, origin, since, row.reason, in_force)
             yield self._dead_letter(row.record, origin, records.REJECTED_SUBSCRIPTION, row.reason)

@@ -16,7 +16,7 @@ from streaming.driver.batch_order import Last
 from streaming.driver.composition import Composition, Outputs, TopicNames, in_force_from
 from streaming.index import notes
 from streaming.publishing.ownership import Owner
-from streaming.rows import AcceptedChange, ConsumerRecord, Rejection, SourcePartition
+from streaming.rows import AcceptedChange, ConsumerRecord, RejectedChange, SourcePartition
 from streaming.state.first_load import Chosen, Slice
 
 STATUSES_PER_TRANSACTION = 10_000  # changes, in a transaction of the first start
@@ -79,7 +79,7 @@ def _last_words(slices: Sequence[Slice], chosen: Sequence[Chosen], ids: Iterable
     return last
 
 
-def _is_later(row: Rejection, last: Mapping[str, Last]) -> bool:
+def _is_later(row: RejectedChange, last: Mapping[str, Last]) -> bool:
     """Whether a rejected change comes after the last word on its id."""
     if row.id is None or row.id not in last:
         return True

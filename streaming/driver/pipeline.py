@@ -30,7 +30,7 @@ from streaming.publishing.ownership import Owner
 from streaming.rows import (
     AcceptedChange,
     ReadProgress,
-    Rejection,
+    RejectedChange,
     Row,
     SourcePartition,
     is_events,
@@ -136,7 +136,9 @@ class Pipeline:
         left = {at: to for at, to in positions.items() if to > self.state.positions.get(at, 0)}
         rows = in_order(rows)
         decided = self.subscription_quota.checked(rows, self.state.snapshot)
-        rejected = [d.record for r, d in zip(rows, decided, strict=True) if isinstance(d, Rejection) and d is not r]
+        rejected = [
+            d.record for r, d in zip(rows, decided, strict=True) if isinstance(d, RejectedChange) and d is not r
+        ]
         self.state.reject([(record.partition, record.offset) for record in rejected])
         published = self._publish(number, decided, left) if left else None
         self.state.apply(decided, left)
@@ -174,7 +176,7 @@ class Pipeline:
         self.observer.doing(number, "publish")
         subscribers = {r.subscriber for r in rows if isinstance(r, AcceptedChange) and r.subscriber is not None}
         self.outputs.missing(set(map(self.names.delivery_topic, subscribers)))
-        failed = [r.id for r in rows if isinstance(r, Rejection) and r.id]
+        failed = [r.id for r in rows if isinstance(r, RejectedChange) and r.id]
         in_force = registered(self.state.snapshot, failed)
         last = {id: Last(subscription.place, unsubscribed=False) for id, subscription in in_force.items()}
         since = in_force_from({**self.state.positions, **positions}, self.names)

@@ -13,7 +13,7 @@ from streaming.documents.records import OF_EVENTS
 from streaming.documents.trace_context import TRACED_EVENTS
 from streaming.latencies import STAGES, TOTAL, Latencies
 from streaming.monitoring.metrics import COUNTED, STATE
-from streaming.rows import AcceptedChange, DeadLetter, Published, ReadProgress, Rejection, Row, is_events
+from streaming.rows import AcceptedChange, DeadLetter, Published, ReadProgress, RejectedChange, Row, is_events
 
 LOGGED = ("prepare", "apply")  # stages; the latencies have the others
 FIELDS = {metric.key: metric.logged for metric in (*COUNTED, *STATE) if metric.logged}  # of counts, in the log line
@@ -123,7 +123,7 @@ class Report:
         self.stages.append(Stage("publish", published.began, committed, parts=parts))
         self.stages.append(Stage("apply", committed, published.applied))
         kinds = Counter(map(type, published.rows))
-        for name, kind in (("undecodable", DeadLetter), ("changes", AcceptedChange), ("rejected", Rejection)):
+        for name, kind in (("undecodable", DeadLetter), ("changes", AcceptedChange), ("rejected", RejectedChange)):
             self.counts[name] += kinds[kind]
         self.counts["transactions_aborted"] += published.aborted
         self.dead_letters.update(published.dead_letters)

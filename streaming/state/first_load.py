@@ -26,7 +26,7 @@ from streaming.errors import BrokerUnreachable
 from streaming.index import notes, packing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import is_passing, is_without_group, translate
-from streaming.rows import ConsumerRecord, Rejection
+from streaming.rows import ConsumerRecord, RejectedChange
 from streaming.tenants import ANYBODY, Tenant, Tenants, topic_partition
 from streaming.worker.compiling import ChangeRecords, Paused, Unsubscribed, compile_changes, nothing
 
@@ -50,8 +50,8 @@ class Slice:
     rejected: Sequence[tuple[tuple[Any, ...], str | None, str]]  # fields of the record, id, reason
 
     @property
-    def rejections(self) -> Iterator[Rejection]:
-        return (Rejection(ConsumerRecord(*record), id or None, reason) for record, id, reason in self.rejected)
+    def rejections(self) -> Iterator[RejectedChange]:
+        return (RejectedChange(ConsumerRecord(*record), id or None, reason) for record, id, reason in self.rejected)
 
 
 @dataclass(frozen=True, eq=False)

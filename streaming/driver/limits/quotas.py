@@ -10,7 +10,7 @@ import numpy as np
 
 from matchers.index.snapshot import Snapshot
 from streaming.index import notes
-from streaming.rows import AcceptedChange, DeliveryCounts, Rejection, Row
+from streaming.rows import AcceptedChange, DeliveryCounts, RejectedChange, Row
 from streaming.state.state import registered
 from streaming.tenants import ANYBODY, Tenant, Tenants, topic_partition
 from streaming.worker.publication import Quota, Share
@@ -78,7 +78,7 @@ class SubscriptionQuota:
                 self._count[after] += 1
                 self._of_tenant[tenant.name] += 1
         return [
-            Rejection(row.record, row.id, rejected[row.id])
+            RejectedChange(row.record, row.id, rejected[row.id])
             if isinstance(row, AcceptedChange) and row.id in rejected
             else row
             for row in rows

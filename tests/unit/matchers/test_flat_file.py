@@ -67,7 +67,7 @@ def test_writing_replaces_the_file_and_leaves_no_part(tmp_path: Path) -> None:
 def test_a_file_that_was_cut_off_is_rejected(left: int, tmp_path: Path) -> None:
     path = written(tmp_path / "index")
     path.write_bytes(path.read_bytes()[:left])
-    with pytest.raises(MatchingError, match=r"index: .*(no saved index|save the index again)"):
+    with pytest.raises(MatchingError, match=r"index: .*(not a saved index|save the index again)"):
         read(path)
 
 
@@ -108,7 +108,7 @@ FOREIGN = {
 def test_a_file_of_something_else_is_rejected(name: str, tmp_path: Path) -> None:
     path = tmp_path / "index"
     path.write_bytes(FOREIGN[name])
-    with pytest.raises(MatchingError, match=r"index: .*(no saved index|save the index again)"):
+    with pytest.raises(MatchingError, match=r"index: .*(not a saved index|save the index again)"):
         read(path)
 
 
@@ -133,5 +133,5 @@ def test_a_header_is_checked_always(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for at in range(whole.index(b"values") + 6):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        with pytest.raises(MatchingError, match=r"index: .*(no saved index|save the index again)"):
+        with pytest.raises(MatchingError, match=r"index: .*(not a saved index|save the index again)"):
             read(path)

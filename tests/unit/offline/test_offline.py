@@ -466,7 +466,7 @@ def test_what_has_expired_counts_in_cases(sluice: Sluice) -> None:
         (INLINE + "cases: [{name: a, matches: []}]", "case 'a': event is missing"),
         (INLINE + "cases: [{event: [], matches: []}]", "event must be a mapping, not an empty list"),
         (INLINE + "cases: [{event: {}}]", "has no expected result; give one of matches, deliveries"),
-        (INLINE + "cases: [{event: {}, matches: s1}]", "matches must be a list of ids, such as [s1], not a text"),
+        (INLINE + "cases: [{event: {}, matches: s1}]", "matches must be a list of ids, such as [s1], not a string"),
         (INLINE + "cases: [{event: {}, matches: [1]}]", "matches: an id must be a string, not a number; put it"),
         (INLINE + "cases: [{event: {}, matches: [s11]}]", "no subscription has the id 's11'; did you mean 's1'?"),
         (INLINE + "cases: [{event: {}, deliveries: [s1]}]", "deliveries must be lists of ids by subscriber"),

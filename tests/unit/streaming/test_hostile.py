@@ -16,7 +16,7 @@ from streaming.codecs import CODECS
 from streaming.documents.subscriptions import SUBSCRIBER, Rejected, read_document
 from streaming.kafka import layout
 from streaming.publishing.delivery import DeliveryRule
-from streaming.rows import EVENTS, SUBSCRIPTIONS, Rejection
+from streaming.rows import EVENTS, SUBSCRIPTIONS, RejectedChange
 from streaming.source_topics import EventTopic
 from streaming.state.state import State
 from tests.support.doubles import stage
@@ -56,7 +56,7 @@ def test_a_pickle_runs_nothing_wherever_it_is(codec: str, protocol: int, tmp_pat
         slots=stage.Slots(sink),
     )
     assert [dict(letter.headers)["sluice_origin_offset"] for letter in stage.published(sink)] == [b"0", b"1"]
-    assert [row.record.offset for row in rows if isinstance(row, Rejection)] == [2, 3, 4]
+    assert [row.record.offset for row in rows if isinstance(row, RejectedChange)] == [2, 3, 4]
     assert not ran.exists()
 
 

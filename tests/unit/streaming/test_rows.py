@@ -28,7 +28,7 @@ from streaming.rows import (
     MisreadTimes,
     Published,
     ReadProgress,
-    Rejection,
+    RejectedChange,
     Row,
     RowKind,
     unpacked,
@@ -57,8 +57,8 @@ ROWS: list[tuple[dict[str, Any], Row]] = [
         {"kind": RowKind.CHANGE, **AT, "subscriptions": ["s"], "subscribers": ["x"], "reason": PAUSED},
         AcceptedChange(RECORD, "s", "x", paused=True),
     ),
-    ({"kind": RowKind.REJECTION, **AT, "subscriptions": ["s"], "reason": "why"}, Rejection(RECORD, "s", "why")),
-    ({"kind": RowKind.REJECTION, **AT, "subscriptions": [], "reason": "why"}, Rejection(RECORD, None, "why")),
+    ({"kind": RowKind.REJECTION, **AT, "subscriptions": ["s"], "reason": "why"}, RejectedChange(RECORD, "s", "why")),
+    ({"kind": RowKind.REJECTION, **AT, "subscriptions": [], "reason": "why"}, RejectedChange(RECORD, None, "why")),
     ({"kind": RowKind.SEGMENT, "source": SUBSCRIPTIONS, "value": b"segment"}, CompiledSegment(b"segment")),
     (
         {"kind": RowKind.PROGRESS, "source": EVENTS, "partition": 1, "offset": 9, "count": 2, "bytes": 5},
@@ -116,5 +116,5 @@ def _plain(row: Row) -> dict[str, Any]:
         return fields | {"counts": row.counts.tolist()}
     if isinstance(row, CompiledSegment | ReadProgress | MisreadTimes):
         return fields
-    assert isinstance(row, DeadLetter | AcceptedChange | Rejection)
+    assert isinstance(row, DeadLetter | AcceptedChange | RejectedChange)
     return fields | {"record": row.record._replace(headers=tuple(row.record.headers))}

@@ -16,7 +16,7 @@ from streaming.documents.subscriptions import Rejected, read_change
 from streaming.driver.limits.load_shedding import LoadShedder
 from streaming.errors import Unsettled
 from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted
-from streaming.rows import EVENTS, SUBSCRIPTIONS, MisreadTimes, Published, ReadProgress, Rejection, SlotReport
+from streaming.rows import EVENTS, SUBSCRIPTIONS, MisreadTimes, Published, ReadProgress, RejectedChange, SlotReport
 from streaming.state.event_averages import EventAverages
 from tests.support.doubles import broker_logs
 from tests.support.doubles.stage import (
@@ -219,7 +219,7 @@ def test_what_is_no_subscription_is_rejected_with_a_reason(key: bytes | None, va
 def test_many_changes_of_one_shape_may_all_be_wrong() -> None:
     s = state()
     wrong = [change(i, f"s{i}", {"subscriber": "not a name", "pattern": {"x": ["a"]}}) for i in range(20)]
-    rejected = [r for r in work(s, wrong) if isinstance(r, Rejection)]
+    rejected = [r for r in work(s, wrong) if isinstance(r, RejectedChange)]
     assert len(rejected) == 20
 
 
@@ -359,7 +359,7 @@ def test_a_status_has_a_key_though_the_change_has_no_id() -> None:
 
 def test_rejected_rows_carry_the_id_where_it_is_known() -> None:
     rows = work(state(), [change(0, "a", {"pattern": 5, "subscriber": "s"})])
-    assert [r.id for r in rows if isinstance(r, Rejection)] == ["a"]
+    assert [r.id for r in rows if isinstance(r, RejectedChange)] == ["a"]
 
 
 def test_a_late_job_may_be_roughly_right_until_it_has_caught_up() -> None:
