@@ -10,7 +10,7 @@ import orjson
 from streaming.admin.dead_letters import StoredDeadLetter
 from streaming.text_format import as_text_or_base64, cut, plain, pretty, time_of
 
-WIDTHS = (10, 20, 21, 9)  # of the columns before the origin
+WIDTHS = (10, 20, 22, 9)  # of the columns before the origin
 SHORTEST = 8  # characters of the origin's topic
 HEADING = ("POSITION", "TIME (UTC)", "REASON", "ATTEMPTS", "ORIGIN")
 
