@@ -1,103 +1,71 @@
-"""Run an application of `bench.baselines` as the measured system and watch its checkpoint."""
+"""What all baselines have in common as the measured system: how far they are, and the check of their deliveries."""
 
 from __future__ import annotations
 
-import os
-import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
+import numpy as np
 
 from rig import reading
-from rig.check import Answer, check, from_the_start
-from rig.child import HOME
+from rig.check import Answer, Deliveries, check, from_the_start
 from rig.job import LoggedProcess
-from rig.place import PARTITIONS, START_TIMEOUT_S, Place
-from streaming.driver import session
-
-APPLICATIONS = ("join", "udf", "udf_by_symbol")
-
-# Sluice's settings of Spark make small batches fast for these too, but those that are about its own plan and process.
-_OWN = (
-    "spark.sql.adaptive.enabled",
-    "spark.sql.codegen.wholeStage",
-    "spark.sql.codegen.factoryMode",
-    "spark.python.daemon.module",
-    "spark.task.maxFailures",
-    "spark.driver.extraJavaOptions",
-)
-SPARK = {name: value for name, value in {**session.TUNING, **session.LOCAL}.items() if name not in _OWN}
+from rig.place import PARTITIONS, Place
 
 
-class Application(LoggedProcess):
-    """`with Application(name, place) as system`: what `run.System` promises. It runs once its first batch, of no
-    events, is done."""
+class Baseline(LoggedProcess, ABC):
+    """`with Baseline(...) as system`: what `run.System` promises."""
 
     patience_s = 60.0
 
-    def __init__(self, name: str, place: Place) -> None:
-        self._place = place
-        self._checkpoint = place.directory / "checkpoint"
-        settings, scratch = place.settings, place.directory
-        task = {
-            "bootstrap_servers": place.cluster.bootstrap_servers,
-            "events": settings.events.topic,
-            "subscriptions": settings.subscriptions.topic,
-            "deliveries": settings.deliveries.topic,
-            "checkpoint": self._checkpoint.as_uri(),
-            "spark": {
-                **SPARK,
-                "spark.master": settings.spark.master,
-                "spark.driver.extraClassPath": str(HOME / "jars" / "spark" / "*"),
-                "spark.local.dir": str(scratch),
-                "spark.driver.defaultJavaOptions": (
-                    f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={session.LOG.as_uri()}"
-                ),
-                "spark.sql.session.timeZone": "UTC",
-            },
-        }
-        # Spark takes the workers' interpreter from nowhere else.
-        environment = ["env", f"PYTHONPATH={HOME}", f"PYSPARK_PYTHON={sys.executable}"]
-        command = [*environment, sys.executable, "-m", f"bench.baselines.{name}", orjson.dumps(task).decode()]
+    def __init__(self, name: str, command: Sequence[str], place: Place) -> None:
         super().__init__(name, command, place.directory / f"{name}.log")
+        self._place = place
 
     def start(self) -> None:
         topic = self._place.settings.subscriptions.topic
         self._subscriptions = sum(high for _, _, high in self._place.cluster.topics().offsets(topic))
         super().start()
-        self.wait_for("started", lambda: bool(self._batches()), START_TIMEOUT_S)
 
     def done(self) -> tuple[int, int]:
-        return sum(self._reached().values()), self._subscriptions
-
-    def progress(self) -> str:
-        return f"{len(self._batches())} batches"
+        return sum(self.reached().values()), self._subscriptions
 
     def midpoint(self) -> None:
         """Nothing to do: a baseline reports no latencies of its own."""
 
-    def stop(self) -> None:
-        """Kill it with signal 9. Deliveries of an unfinished batch are not counted."""
-        self.kill()
-
     def checked(self) -> tuple[Answer, dict[str, Any]]:
-        settings, cluster = self._place.settings, self._place.cluster
-        changes = reading.read_changes(cluster, settings.subscriptions.topic)
-        events = reading.read_events(cluster, settings.events.topic, self._reached())
-        n = len(changes.id)
-        deliveries = reading.read_deliveries_of_others(cluster, settings.deliveries.topic, events, version=n)
-        answer = check(changes, from_the_start(changes, PARTITIONS), events, deliveries)
-        return answer, {"batches": max(self._batches()), "latency_ms": {}}
+        """Deliveries of events that it did not reach are not counted."""
+        place, cluster = self._place, self._place.cluster
+        changes = reading.read_changes(cluster, place.settings.subscriptions.topic)
+        events = reading.read_events(cluster, place.settings.events.topic, self.reached())
+        deliveries = reading.read_deliveries(cluster, place.deliveries(), events, place.prefix)
+        known = of_known_events(deliveries, version=len(changes.id))
+        return check(changes, from_the_start(changes, PARTITIONS), events, known), {"latency_ms": {}, **self.figures()}
 
-    def _reached(self) -> dict[int, int]:
-        """The offset after the last finished batch, by partition of the events topic."""
-        _, _, sources = (self._checkpoint / "offsets" / str(max(self._batches()))).read_text().split("\n")
-        (partitions,) = orjson.loads(sources).values()  # of the one topic
-        return {int(partition): offset for partition, offset in partitions.items()}
+    @abstractmethod
+    def reached(self) -> Mapping[int, int]:
+        """The offset after the last processed event, by partition of the events topic."""
 
-    def _batches(self) -> list[int]:
-        """The numbers of the last finished batches; the first of all is 0."""
-        try:
-            return [int(name) for name in os.listdir(self._checkpoint / "commits") if name.isdigit()]
-        except FileNotFoundError:
-            return []
+    @abstractmethod
+    def progress(self) -> str: ...
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+    def figures(self) -> dict[str, Any]:
+        """Its own figures."""
+        return {}
+
+
+def of_known_events(deliveries: Deliveries, version: int) -> Deliveries:
+    """The deliveries of known events, all of this version, since a baseline writes none."""
+    known, sizes = deliveries.event >= 0, np.diff(deliveries.start)
+    return Deliveries(
+        deliveries.event[known],
+        deliveries.subscriber[known],
+        np.full(int(known.sum()), version),
+        deliveries.checksum[known],
+        np.append(0, np.cumsum(sizes[known])),
+        deliveries.id[np.repeat(known, sizes)],
+    )

@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.table import Table
 
-from bench.system.run import Outcome, run
+from bench.system.run import Outcome, require, run
 from bench.system.sustained import CRITERION
 from rig.load import Load
 from rig.place import NOTHING
@@ -83,7 +83,9 @@ def ramp(
     broker: Mapping[str, str] = NOTHING,
 ) -> Iterator[Row]:
     """Run ascending rates for each number of subscriptions and system, up to the first rate that is not sustained.
-    Raises LoadError."""
+    Raises LoadError, and JobError before the first run if a system cannot run here."""
+    for system in systems:
+        require(system)
     for n, system in product(subscriptions, systems):
         for rate in sorted(rates):
             tell(f"{system}: {n:,} subscriptions, {rate:,.0f} events/s")

@@ -11,8 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bench.system.baseline import APPLICATIONS, Application
+from bench.system import kafka_streams
+from bench.system.kafka_streams import COMMIT_INTERVAL_MS, KafkaStreams
 from bench.system.sluice import Sluice
+from bench.system.spark_alone import APPLICATIONS, Application
 from bench.system.sustained import Float64, Verdict, judge
 from rig.check import Answer
 from rig.child import Child
@@ -65,8 +67,18 @@ class System(Protocol):
 
 
 SYSTEMS: Mapping[str, Callable[[Place], System]] = MappingProxyType(
-    {"sluice": Sluice, **{name: partial(Application, name) for name in APPLICATIONS}}
+    {
+        "sluice": Sluice,
+        **{name: partial(Application, name) for name in APPLICATIONS},
+        **{name: partial(KafkaStreams, name) for name in COMMIT_INTERVAL_MS},
+    }
 )
+
+
+def require(system: str) -> None:
+    """Raises JobError if something that this system needs is not on this machine."""
+    if system in COMMIT_INTERVAL_MS:
+        kafka_streams.require()
 
 
 @dataclass(frozen=True)
@@ -91,6 +103,7 @@ def run(
 ) -> Outcome:
     """Measure one system under a load. `flags` are settings of the job by dotted name, `broker` properties of Kafka's.
     All processes that it starts have ended when it returns."""
+    require(system)
     with place("living", flags, broker=broker) as here:
         with Child("rig.generator", here.writing(load)) as generator:
             generator.wait_for("subscriptions")

@@ -16,9 +16,11 @@ from bench.baselines import udf, udf_by_symbol
 from bench.command import app
 from bench.system import ramp as ramp_module
 from bench.system import run
-from bench.system.baseline import APPLICATIONS, Application
+from bench.system.baseline import of_known_events
+from bench.system.kafka_streams import COMMIT_INTERVAL_MS
 from bench.system.ramp import Row, draw, markdown, ramp, table
 from bench.system.run import SYSTEMS, Course, Outcome
+from bench.system.spark_alone import APPLICATIONS, Application
 from bench.system.sustained import CRITERION, Verdict
 from rig import reading
 from rig.check import Answer, Changes, Deliveries, Events, check, from_the_start
@@ -203,7 +205,7 @@ def test_systems_that_cannot_be_measured_are_rejected(flags: list[str], reason: 
 def test_each_application_is_a_file() -> None:
     files = {file.stem for file in (Path(run.__file__).parents[1] / "baselines").glob("*.py")}
     assert files == {"__init__", "topics", *APPLICATIONS}
-    assert list(SYSTEMS) == ["sluice", *APPLICATIONS]
+    assert list(SYSTEMS) == ["sluice", *APPLICATIONS, *COMMIT_INTERVAL_MS]
 
 
 def test_an_application_is_done_with_what_its_last_batch_reached(tmp_path: Path) -> None:
@@ -263,15 +265,15 @@ def test_of_a_system_that_was_stopped_only_what_it_was_done_with_counts(monkeypa
     ]
     topics(monkeypatch, {"events": events, "deliveries": delivered})
     changes = _changes([(0, 1, 1, 0, 10, 0, 10)])
-    done = {0: 2, 1: 1}
     cluster: Any = SimpleNamespace(topics=lambda: SimpleNamespace(partitions=lambda: {"events": 2}))
-    found = reading.read_events(cluster, "events", done)
-    deliveries = reading.read_deliveries_of_others(cluster, "deliveries", found, version=1)
-    assert check(changes, from_the_start(changes, 2), found, deliveries) == right(3)
-    less = reading.read_deliveries_of_others(
-        cluster, "deliveries", reading.read_events(cluster, "events", {0: 2, 1: 2}), version=1
-    )
-    answer = check(changes, from_the_start(changes, 2), reading.read_events(cluster, "events", {0: 2, 1: 2}), less)
+
+    def checked(done: Mapping[int, int]) -> Answer:
+        events = reading.read_events(cluster, "events", done)
+        deliveries = of_known_events(reading.read_deliveries(cluster, ["deliveries"], events, None), version=1)
+        return check(changes, from_the_start(changes, 2), events, deliveries)
+
+    assert checked({0: 2, 1: 1}) == right(3)
+    answer = checked({0: 2, 1: 2})
     assert (answer.expected, answer.missing) == (4, 1)
 
 
