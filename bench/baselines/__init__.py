@@ -3,17 +3,16 @@
     join           the events joined with the broadcast subscriptions: equal symbols, price and volume within the ranges
     udf            a Python UDF that goes through all broadcast subscriptions for each event
     udf_by_symbol  the same, but only through those to the event's symbol
+    kafka_streams  a Java application with exactly_once_v2 that goes through the rules of the event's symbol
 
-Each of these reads the events topic as a stream and the subscriptions topic once, when it starts: a change of a subscription is
-not seen until the next start. Each delivers at least once: what a batch wrote before a crash is written again after it.
-That is less than Sluice does, which takes changes while it runs and delivers exactly once.
+Those on Spark read the events topic as a stream and the subscriptions topic once, when they start: a change of a
+subscription is not seen until the next start. They deliver at least once: what a batch wrote before a crash is written
+again after it. `kafka_streams` takes changes while it runs and delivers exactly once, but no version says from which
+event on a change counts.
 
-    kafka_streams  a Java application with exactly_once_v2 and an index of the rules by symbol, one Java source file
+`python -m bench.baselines.join TASK` runs one on Spark until it is killed. The task is JSON: `bootstrap_servers`, the
+topics `events`, `subscriptions` and `deliveries`, the directory `checkpoint`, and `spark`, the settings of the session.
 
-It takes changes while it runs and delivers exactly once, but with no version: a change counts from no known event on.
-
-`python -m bench.baselines.join TASK` runs one until it is killed. The task is JSON: `bootstrap_servers`, the topics
-`events`, `subscriptions` and `deliveries`, the directory `checkpoint`, and `spark`, the settings of the session.
-
-For: something to compare Sluice with. May enter: Spark and Kafka Streams, as their documents show them. Must not know: any of our packages.
+For: something to compare Sluice with. May enter: Spark and Kafka Streams, as their documents show them. Must not know:
+any of our packages.
 """

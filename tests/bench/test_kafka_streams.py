@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -104,6 +105,15 @@ def test_changes_count_while_it_runs(directory: Path) -> None:
             assert delivered() == first + later
             system.stop()
         writer.close()
+
+
+def test_it_has_the_version_of_the_broker() -> None:
+    (broker,) = re.findall(r'name="kafka_2.13" rev="([^"]+)"', (HOME / "config" / "ivy.xml").read_text())
+    pins = (HOME / "config" / "rivals.xml").read_text()
+    assert re.findall(r'name="(kafka-[^"]+)" rev="([^"]+)"', pins) == [
+        ("kafka-streams", broker),
+        ("kafka-clients", broker),
+    ]
 
 
 def test_without_its_jars_nothing_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
