@@ -305,9 +305,6 @@ public final class StreamsBaseline {
         }
 
         @Override
-        public void flush() {}
-
-        @Override
         public void close() {
             open = false;
         }
