@@ -10,9 +10,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_changes_count_while_it_runs(directory: Path) -> None:
             writer.write(events.topic, [(None, value) for value in (b"", b"{", *values, b'{"symbol":"S1","price":0}')])
             written = sum(high for _, _, high in here.cluster.topics().offsets(events.topic))
             system.wait_for("done", lambda: system.done()[0] == written, PATIENCE_S)
-            messages = clients.read(here.cluster, [here.settings.deliveries.topic], follow=False)
+            messages: Iterable[Any] = clients.read(here.cluster, [here.settings.deliveries.topic], follow=False)
             return Counter(
                 (m.key(), json.loads(m.value())["price"], dict(m.headers())["ce_subscriptionids"]) for m in messages
             )

@@ -234,9 +234,9 @@ public final class StreamsBaseline {
             Rules roomy = count < rules.length ? this : copy(Math.max(4, count + count / 2));
             roomy.rules[count] = rule;
             roomy.low[count] = rule.low;
-            roomy.width[count] = rule.high - rule.low;
+            roomy.width[count] = Math.max(0, rule.high - rule.low);
             roomy.least[count] = rule.least;
-            roomy.height[count] = rule.most - rule.least;
+            roomy.height[count] = Math.max(0, rule.most - rule.least);
             return new Rules(count + 1, roomy.rules, roomy.low, roomy.width, roomy.least, roomy.height);
         }
 
