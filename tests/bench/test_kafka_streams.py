@@ -82,7 +82,7 @@ def test_changes_count_while_it_runs(directory: Path) -> None:
         document = {"id": id, "subscriber": subscriber, "pattern": {"symbol": ["S1"], **ranges}}
         return id.encode(), json.dumps(document).encode()
 
-    with place("k") as here:
+    with place("k", {"deliveries.layout": "shared"}) as here:
         writer, events, subscriptions = RecordWriter(here.cluster), here.settings.events, here.settings.subscriptions
         writer.write(subscriptions.topic, [rule("s0", 0), rule("s1", 1), rule("s1", 4), rule("s2", 2), (b"s2", None)])
 
