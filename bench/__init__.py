@@ -4,7 +4,7 @@
     matching    algorithms on one workload, turn by turn
     papers      the experiments of the papers, beside what their texts state
     system      the whole system under load, with every delivery checked
-    baselines   what a Spark user would write instead of Sluice
+    baselines   what one would write with Spark or Kafka Streams instead of Sluice
     gate        a few points of matching and of the whole system against recorded figures
 
 For: measure, and check every answer before its time is shown. May enter: matchers; only `system` and `gate` start

@@ -472,7 +472,11 @@ def system(
     ),
     systems: Annotated[
         str,
-        typer.Option(help="Comma-separated: sluice, or a baseline written with Spark alone: join, udf, udf_by_symbol."),
+        typer.Option(
+            help="Comma-separated: sluice; a baseline on Spark alone (join, udf, udf_by_symbol); Kafka Streams with an "
+            "index made for this load, which commits every 100, 30 or 10 ms (kafka-streams, kafka-streams-30ms, "
+            "kafka-streams-10ms; needs `make rivals`)."
+        ),
     ] = "sluice",
     seconds: Annotated[float, typer.Option(help="Seconds at each rate.")] = 30.0,
     matches: Matches = Load.matches,
@@ -493,11 +497,12 @@ def system(
 ) -> None:
     """Measure the events per second that the whole system sustains, and their latency; every delivery is checked.
 
-    The baselines use only the subscriptions that existed when they started, and deliver at least once.
+    The baselines on Spark use only the subscriptions that existed when they started, and deliver at least once.
     Broker, generator and checker share the machine. Exit code 1 if any delivery is wrong.
     """
     from bench.system import ramp  # what the stream needs, no other command does
     from bench.system.run import SYSTEMS
+    from bench.system.spark_alone import APPLICATIONS
 
     with _wrong_flags():
         numbers, wanted = _numbers("subscriptions", subscriptions), _numbers("rates", rates)
@@ -516,8 +521,8 @@ def system(
         )
         flags = {"matching.algorithm": algorithm, "deliveries.layout": deliveries, **_assigned(set_)}
         properties = _assigned(broker, "--broker takes name=value")
-        if flags["deliveries.layout"] != "shared" and chosen != ["sluice"]:
-            raise BenchError("the baselines only support --layout shared")
+        if flags["deliveries.layout"] != "shared" and set(chosen) & set(APPLICATIONS):
+            raise BenchError("the baselines on Spark only support --layout shared")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
     rows = []
     for row in ramp.ramp(load, chosen, numbers, wanted, flags, lambda what: err.print(Text(what)), properties):

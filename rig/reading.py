@@ -37,14 +37,6 @@ def read_deliveries(cluster: Cluster, topics: Sequence[str], events: Events, pre
     return deliveries_of(_deliveries(cluster, topics, prefix), events)
 
 
-def read_deliveries_of_others(cluster: Cluster, topic: str, events: Events, version: int) -> Deliveries:
-    """The deliveries of a system that writes no versions and may have been stopped within a batch. Deliveries of events
-    that are not in `events` are left out."""
-    sizes = np.diff(events.start).tolist()
-    known = (d for d in _deliveries(cluster, [topic], None) if d.offset < sizes[d.partition])
-    return deliveries_of((d._replace(version=version) for d in known), events)
-
-
 def statuses_of(records: Iterable[tuple[StatusRecord, int]], changes: Changes, partitions: int) -> Statuses:
     """Statuses with their timestamps (ms) as arrays. One of no known change has the change -1."""
     start, sizes = changes.start.tolist(), np.diff(changes.start).tolist()

@@ -141,6 +141,6 @@ class Usage:
             job = psutil.Process(self.job)
             for process in (job, *job.children(recursive=True)):
                 with suppress(psutil.NoSuchProcess):
-                    role = JOB[1] if process == job else JOB[0] if process.name() == "java" else JOB[2]
+                    role = JOB[0] if process.name() == "java" else JOB[1] if process == job else JOB[2]
                     roles.setdefault(role, []).append(process.pid)
         return roles | {name: [pid] for name, pid in self.others.items()}

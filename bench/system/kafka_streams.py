@@ -18,7 +18,7 @@ from streaming.kafka import layout
 from streaming.kafka.topics import TIMEOUT_S, Topic, answer_of
 from streaming.process.java import java
 
-JARS = HOME / ".cache" / "rivals" / "kafka-streams"  # `make rivals` fills it
+JARS = HOME / "jars" / "kafka-streams"  # `make rivals` fills it
 SOURCE = HOME / "bench" / "baselines" / "kafka_streams" / "StreamsBaseline.java"
 GROUP = "kafka-streams"
 STOP_TIMEOUT_S = 90.0

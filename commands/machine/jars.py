@@ -16,8 +16,11 @@ app = typer.Typer()
 @app.command()
 def jars(
     name: Annotated[
-        Literal["job", "s3"],
-        typer.Argument(help="job: Spark's Kafka connector and the embedded Kafka. s3: checkpoints at s3a:// URLs."),
+        Literal["job", "s3", "rivals"],
+        typer.Argument(
+            help="job: Spark's Kafka connector and the embedded Kafka. s3: checkpoints at s3a:// URLs. "
+            "rivals: Kafka Streams, for `bench system`."
+        ),
     ] = "job",
 ) -> None:
     """In a checkout `make setup` and `make s3` do it."""

@@ -26,6 +26,7 @@ class JarSet(NamedTuple):
 SETS = {
     "job": JarSet("ivy.xml", ("spark", "broker")),
     "s3": JarSet("s3.xml", ("s3",)),
+    "rivals": JarSet("rivals.xml", ("kafka-streams",)),
 }
 
 

@@ -193,7 +193,10 @@ def test_a_system_is_stopped_when_its_time_is_over(
     ("flags", "reason"),
     [
         (["--systems", "sluice,jion"], "unknown system 'jion'; did you mean 'join'?"),
-        (["--systems", "join", "--layout", "topic_per_subscriber"], "the baselines only support --layout shared"),
+        (
+            ["--systems", "join", "--layout", "topic_per_subscriber"],
+            "the baselines on Spark only support --layout shared",
+        ),
     ],
 )
 def test_systems_that_cannot_be_measured_are_rejected(flags: list[str], reason: str) -> None:

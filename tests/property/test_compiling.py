@@ -258,6 +258,7 @@ def test_many_of_one_shape_are_compiled_as_columns() -> None:
     assert segment.vocabulary.cuts == expected.vocabulary.cuts
 
 
+@pytest.mark.large
 def test_many_of_one_shape_that_are_too_large_are_rejected_as_each_alone_is() -> None:
     numbers = [*range(10)] * (MAX_RANGES // 10 + 1)
     values = [json.dumps({"id": f"s{i}", "subscriber": "a", "pattern": {"x": numbers}}).encode() for i in range(8)]
@@ -265,6 +266,7 @@ def test_many_of_one_shape_that_are_too_large_are_rejected_as_each_alone_is() ->
     assert [type(outcome) for outcome in outcomes] == [Rejected] * 8
 
 
+@pytest.mark.large
 def test_members_that_are_too_large_together_are_rejected() -> None:
     """No two patterns have one shape, and each member is small enough by itself."""
     half = [*range(10)] * (MAX_RANGES // 20 + 1)

@@ -104,6 +104,7 @@ def expected(tenant: Tenant, id: str, value: bytes | None) -> tuple[str, str, fr
     return qualified, subscriber, events
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("seed", [1, 2])
 def test_of_10_000_documents_each_is_rejected_or_stays_within_its_tenant(seed: int) -> None:
     given = records(Random(seed))

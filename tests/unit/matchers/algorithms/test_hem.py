@@ -70,6 +70,7 @@ def alone(events: EventBatch) -> list[EventBatch]:
     ]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("w", [0.1, 0.3, 0.7, 0.9])
 @pytest.mark.parametrize("absent", [0.0, 0.1, 0.9])
 def test_checking_the_few_that_the_sets_leave_changes_no_match(w: float, absent: float) -> None:
@@ -81,6 +82,7 @@ def test_checking_the_few_that_the_sets_leave_changes_no_match(w: float, absent:
         assert [listed(index.match(event))[0] for event in alone(events)] == expected
 
 
+@pytest.mark.large
 def test_the_few_are_checked_by_the_values_of_an_array_and_by_all_their_intervals() -> None:
     rng = np.random.default_rng(6)
     n, d = 40_000, 6

@@ -47,6 +47,7 @@ def joined(*tables: SubscriptionTable) -> GrowingTable:
     return whole
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("name", UPDATABLE)
 def test_subscriptions_come_and_go_in_all_blocks(name: str) -> None:
     tables = [uniform(n, seed) for seed, n in enumerate((BLOCK - 5, 40, 2, BLOCK // 2, 10))]
@@ -88,6 +89,7 @@ def test_a_subscription_may_have_more_columns_than_all_before(name: str) -> None
     assert listed(index.match(EventBatch.from_dense(values))) == [[1, 2], [2]]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("name", UPDATABLE)
 def test_the_memory_follows_what_is_left(name: str) -> None:
     index = built(name, uniform(20_000, 1))
