@@ -108,7 +108,7 @@ def test_past_events_are_tried_explained_and_replayed_and_dead_letters_sent_agai
         tried = client.backtest(pattern, from_ms=begin_ms)
         assert (tried.events, tried.matched, tried.unread, tried.finished) == (3, 1, 1, True)
         assert [example.value for example in tried.examples] == [b'{"x": 9}']
-        with pytest.raises(JobError, match=r'numeric knows .* not "about"'):
+        with pytest.raises(JobError, match=r'numeric takes .* not "about"'):
             client.backtest({"x": [{"numeric": ["about", 5]}]}, from_ms=begin_ms)
 
         client.subscribe("s1", "alice", pattern).wait(PATIENCE_S)
