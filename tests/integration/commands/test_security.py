@@ -144,7 +144,7 @@ def test_passwords_are_rotated_by_a_second_user_of_the_same_permissions(users: U
         users.as_("producer", "produce", stdin='{"turn": 2}\n')
         second.until("delivered", lambda: second.total("delivery_count") == 1)
         for right in old:
-            secured.withdraw(right)
+            secured.revoke(right)
         users.as_("producer", "produce", stdin='{"turn": 3}\n')
         second.until("delivered again", lambda: second.total("delivery_count") == 2)
     delivered = [orjson.loads(line) for line in users.as_("alice", "consume", "alice").splitlines()]
