@@ -145,7 +145,7 @@ $(S3): config/s3.xml config/ivysettings.xml $(JARS)
 	@$(RUN) jars s3
 	@touch $@
 
-rivals: $(JARS) ## jars/kafka-streams, with which `bench system` compares Sluice; that needs a JDK
+rivals: $(JARS) ## jars/kafka-streams, with which `bench system` compares Sluice (it needs a JDK)
 	@$(RUN) jars rivals
 
 # Sphinx and what it needs, in an environment of its own.

@@ -23,7 +23,7 @@ def jars(
         ),
     ] = "job",
 ) -> None:
-    """In a checkout `make setup` and `make s3` do it."""
+    """In a checkout `make setup`, `make s3` and `make rivals` do it."""
     chosen = pinned_jars.SETS[name]
     note(f"fetching {len([*pinned_jars.pinned(HOME / 'config' / chosen.pins)])} jars")
     pinned_jars.fetch(chosen, HOME / "config", JARS)
