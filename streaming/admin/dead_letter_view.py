@@ -10,7 +10,7 @@ import orjson
 from streaming.admin.dead_letters import StoredDeadLetter
 from streaming.text_format import as_text_or_base64, cut, plain, pretty, time_of
 
-WIDTHS = (10, 20, 22, 9)  # of the columns before the origin
+WIDTHS = (9, 20, 22, 9)  # of the columns before the origin
 SHORTEST = 8  # characters of the origin's topic
 HEADING = ("POSITION", "TIME (UTC)", "REASON", "ATTEMPTS", "ORIGIN")
 
@@ -84,7 +84,7 @@ def as_data(letter: StoredDeadLetter) -> dict[str, Any]:
 
 def _columns(texts: tuple[str, ...]) -> str:
     *first, last = texts
-    fixed = (f"{plain(text, quoted=False):{width}}" for text, width in zip(first, WIDTHS, strict=True))
+    fixed = (f"{plain(text, quoted=False):{width - 1}} " for text, width in zip(first, WIDTHS, strict=True))
     return "".join((*fixed, plain(last, quoted=False)))
 
 

@@ -338,7 +338,7 @@ def test_a_row_of_the_list_fits_into_80_columns(reason: str, topic: str) -> None
     )
     first, second = dead_letter_view.row(one, 80).split("\n")
     assert max(len(first), len(second), len(dead_letter_view.heading())) <= 80
-    assert first.startswith(f"12:34567  2001-09-09 01:46:40 {reason} ")
+    assert first.startswith(f"12:34567 2001-09-09 01:46:40 {reason} ")
     assert first.endswith(" -" if origin is None else " 12:123456")
     assert second.startswith("  (redriven) for alice: why why ")
 
