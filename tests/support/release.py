@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from streaming.process.code_archive import PACKAGES
+from streaming.version import VERSION
 
 HOME = Path(__file__).resolve().parents[2]
 
@@ -17,4 +18,5 @@ def release(home: Path, version: str) -> None:
         shutil.copytree(HOME / package, home / package, ignore=shutil.ignore_patterns("papers"))
     shutil.copy2(HOME / "run_stream.py", home)
     shutil.copytree(HOME / "jars" / "spark", home / "jars" / "spark", ignore=shutil.ignore_patterns("classes*"))
-    (home / "streaming" / "version.py").write_text(f'"""The version of Sluice."""\n\nVERSION = "{version}"\n')
+    module = home / "streaming" / "version.py"
+    module.write_text(module.read_text().replace(f'"{VERSION}"', f'"{version}"'))
