@@ -1,4 +1,4 @@
-"""What all baselines have in common as the measured system: how far they are, and the check of their deliveries."""
+"""Measure a baseline: follow its progress, and check its deliveries."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -16,7 +16,7 @@ app = typer.Typer()
 @app.command()
 def jars(
     name: Annotated[
-        Literal["job", "s3", "rivals"],
+        pinned_jars.SetName,
         typer.Argument(
             help="job: Spark's Kafka connector and the embedded Kafka. s3: checkpoints at s3a:// URLs. "
             "rivals: Kafka Streams, for `bench system`."

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from xml.etree import ElementTree
 
 from streaming.errors import JobError
@@ -23,7 +23,8 @@ class JarSet(NamedTuple):
     directories: tuple[str, ...]  # in `jars`, each with the jars of the configuration of that name
 
 
-SETS = {
+SetName = Literal["job", "s3", "rivals"]
+SETS: dict[SetName, JarSet] = {
     "job": JarSet("ivy.xml", ("spark", "broker")),
     "s3": JarSet("s3.xml", ("s3",)),
     "rivals": JarSet("rivals.xml", ("kafka-streams",)),

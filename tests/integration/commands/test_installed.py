@@ -43,7 +43,7 @@ print("all")
 
 
 def requirements(*extras: str) -> list[str]:
-    """What the wheel requires, with these extras; one that is within another has to be named too."""
+    """The requirements of the wheel with these extras. An extra that another one includes must be named too."""
     wanted = [*PROJECT["dependencies"], *(requirement for extra in extras for requirement in EXTRAS[extra])]
     return [requirement for requirement in wanted if not requirement.startswith(PROJECT["name"])]
 

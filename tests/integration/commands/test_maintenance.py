@@ -1,4 +1,4 @@
-"""What docs/how-to/maintain.md describes, on a real broker: restore a backup, add partitions, scale out."""
+"""Follow docs/how-to/maintain.md on a real broker: restore a backup, add partitions, scale out."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_a_topic_of_events_that_is_added_has_the_next_number() -> None:
 
 
 def test_decisions_of_tenants_on_one_id_are_apart() -> None:
-    """Both tenants have rejected a later s1; each keeps its own earlier one, at another offset."""
+    """Each tenant keeps its earlier s1, at another offset, because the later one was rejected."""
     decisions = Decisions()
     for name, offset in (("acme", 3), ("zoo", 5)):
         said = {

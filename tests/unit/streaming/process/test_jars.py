@@ -8,7 +8,7 @@ import pytest
 
 from streaming.errors import JobError
 from streaming.process import jars
-from streaming.process.jars import SETS, JarSet
+from streaming.process.jars import SETS, JarSet, SetName
 from tests.support.documents import HOME
 
 SETTINGS = """<ivysettings>
@@ -79,6 +79,6 @@ def test_without_java_the_error_says_so(config: Path, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_each_set_names_the_configurations_of_its_file(name: str) -> None:
+def test_each_set_names_the_configurations_of_its_file(name: SetName) -> None:
     chosen = SETS[name]
     assert {directory for directory, _ in jars.pinned(HOME / "config" / chosen.pins)} == set(chosen.directories)
