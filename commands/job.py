@@ -35,6 +35,13 @@ def run(
         bool,
         typer.Option("--supervise", help="Restart the job if it is killed or fails temporarily."),
     ] = False,
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby",
+            help="While another job runs on the checkpoint, prepare everything and wait; start when it ends.",
+        ),
+    ] = False,
     lineage: Annotated[str, typer.Option(hidden=True)] = "",  # shared by all processes that one supervisor starts
     restarts: Annotated[int | None, typer.Option(hidden=True)] = None,  # by that supervisor
     last_exit_code: Annotated[int | None, typer.Option(hidden=True)] = None,
@@ -72,7 +79,7 @@ def run(
     jars = JARS / "spark"
     opens = partial(session.submitted, settings) if submitted else partial(session.own, settings, jars)
     try:
-        launch.run(settings, opens, stop_on_signals(), lineage or uuid.uuid4().hex, past)
+        launch.run(settings, opens, stop_on_signals(), lineage or uuid.uuid4().hex, past, stands_by=standby)
     except Exception as error:
         log.error("job_failed", **error_fields(error), uptime_s=round(time.monotonic() - began, 1))
         raise

@@ -59,6 +59,16 @@ EVENTS = {
         "The job answers requests for its status, metrics and console at this address.",
         ("monitoring_url",),
     ),
+    "standby_ready": LogEvent(
+        OF_PROCESS,
+        "info",
+        "Another job runs on the checkpoint. This process has prepared everything and starts once that one has ended.",
+        ("start_s",),
+        has_message=True,
+    ),
+    "standby_started": LogEvent(
+        OF_PROCESS, "info", "The other job has ended, and this process starts its own. `job_started` follows."
+    ),
     "kernels_compiling": LogEvent(
         OF_PROCESS,
         "info",

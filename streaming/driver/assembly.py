@@ -157,7 +157,7 @@ def restored(
     Also returns the number of events deleted before they were read, by their offsets, and where Spark begins to read
     (`start_offsets.with_a_batch`). Raises JobError.
     """
-    bounds = _bounds(names, topics)
+    bounds = all_bounds(names, topics)
     committed = names.by_source(owner.committed([*names.by_topic(dict.fromkeys(bounds, 0))]))
     beginning = Beginning.of(bounds, committed, names.sources.names, settings.events.starting == "latest")
     for (source, partition), (begin, end) in beginning.deleted.items():
@@ -180,7 +180,7 @@ def restored(
 
 def begins(names: TopicNames, state: State, topics: Topics) -> dict[SourcePartition, int]:
     """Return the offsets at which Spark begins to read when the query starts again. Raises JobError."""
-    bounds = _bounds(names, topics)
+    bounds = all_bounds(names, topics)
     return with_a_batch({at: state.positions.get(at, low) for at, (low, _) in bounds.items()}, bounds)
 
 
@@ -207,7 +207,7 @@ def read_more(pipeline: Pipeline, added: Mapping[str, Iterable[tuple[int, int, i
     log.info("topics_added", topics=sorted(sources))
 
 
-def _bounds(names: TopicNames, topics: Topics) -> dict[SourcePartition, tuple[int, int]]:
+def all_bounds(names: TopicNames, topics: Topics) -> dict[SourcePartition, tuple[int, int]]:
     """The first and the next offset of each partition that the job reads."""
     return {
         (source, p): (low, high)

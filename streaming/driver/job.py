@@ -6,11 +6,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,14 +18,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from matchers.errors import MatchingError
 from matchers.registry import need_papers
 from streaming import tenants
-from streaming.driver import assembly, session, sources, warm_up
+from streaming.driver import assembly, session, sources
 from streaming.driver.batches import SparkBatches
 from streaming.driver.isolation import WorkersLost, workers_lost
 from streaming.driver.pipeline import Pipeline
-from streaming.errors import BrokerUnreachable, JobError, OffsetsBeyondEnd, TopicDeleted, TopicMissing, of_worker
+from streaming.driver.starting import compiling, standby, warm_up
+from streaming.driver.starting.beside import Entered
+from streaming.errors import BrokerUnreachable, OffsetsBeyondEnd, TopicDeleted, TopicMissing, of_worker
 from streaming.index import packing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.ends import TopicEnds
@@ -37,10 +37,10 @@ from streaming.log import error_fields, logger
 from streaming.monitoring.monitor import Monitor
 from streaming.monitoring.reporting import Observer, Observers, Report
 from streaming.monitoring.spark import progress
-from streaming.monitoring.view import BUILDING, COMPILING, LOADING, RUNNING, STARTING, STOPPING
+from streaming.monitoring.view import RUNNING, STARTING, STOPPING
 from streaming.precompile import dry_run, kernels
-from streaming.precompile.kernels import CompiledKernels
 from streaming.process import checkpoint, code_archive
+from streaming.process.lock import Lock
 from streaming.process.supervision import RestartHistory
 from streaming.publishing import warm_up as publishing
 from streaming.rows import SourcePartition
@@ -49,7 +49,7 @@ from streaming.state import remote
 from streaming.state.first_load import Slice
 from streaming.state.pool import BACKGROUND_NICENESS, processes
 from streaming.state.restore import Restored
-from streaming.state.state import FALLBACK_ALGORITHM, Index, State
+from streaming.state.state import State
 from streaming.state.store import Store
 from streaming.worker import interpreter
 from streaming.worker.settings import TaskSettings
@@ -71,7 +71,7 @@ class JobRun:
     """A run of a job, from its start to its end, under the lock of its checkpoint."""
 
     settings: Settings
-    session: AbstractContextManager[SparkSession]
+    session: Entered[SparkSession]
     stop: threading.Event
     lineage: str
     past: RestartHistory | None
@@ -80,12 +80,30 @@ class JobRun:
     scratch: Path
     began: float  # by the monotonic clock
 
+    def stand_by(self, lock: Lock) -> bool:
+        """Prepare all that needs no state, and wait until the job that runs has ended; return False if told to stop."""
+        settings, began = self.settings, time.monotonic()
+        assembly.check(settings)
+        compiling.base()
+        spark = self.session.value()
+        if not lock.acquire():
+            standby.prepare(settings, spark, self.scratch)
+            if self.past is not None:
+                self.past.tell_progress()
+            log.info("standby_ready", start_s=round(time.monotonic() - began, 1))
+            if not standby.wait(spark, lock, self.stop):
+                return False
+        checkpoint.take_over_scratch(settings.query.checkpoint)
+        lock.leave_standby()
+        log.info("standby_started")
+        return True
+
     def run(self) -> None:
         """Restore the state, take over from the last process, and process batches until told to stop. Raises what ends
         the job."""
         settings = self.settings
         assembly.check(settings)
-        self._compile_base()
+        compiling.base()
         empty = assembly.checked_empty_state(settings, kernels.is_ready)
         topics = assembly.topics(settings)
         settings = resolved(settings, topics.partitions)
@@ -111,7 +129,9 @@ class JobRun:
                     monitor.deleted(deleted)
                     pending_index = None
                     if restored.snapshot.algorithm != settings.matching.algorithm:
-                        pending_index = compiler.submit(self._index_of_settings, spark, compilers, monitor.preparing)
+                        pending_index = compiler.submit(
+                            compiling.index, settings.matching, spark, compilers, monitor.preparing
+                        )
                     state = assembly.state(settings, restored, store, background, context, pending_index)
                     monitor.enter(STARTING, state)
                     observer = Observers(
@@ -153,46 +173,6 @@ class JobRun:
         with ThreadPoolExecutor(1) as reader:
             reading = reader.submit(restore, store)
             yield lambda spark: (store, reading.result())
-
-    def _compile_base(self) -> None:
-        """Compile the kernels without which there is no job."""
-        if stages := kernels.needed([FALLBACK_ALGORITHM]):
-            cores = os.cpu_count() or 1
-            algorithms = [name for stage in stages for name in stage]
-            log.info("kernels_compiling", algorithms=algorithms, estimate_s=kernels.estimate_s(stages, cores))
-            with processes(cores) as compilers:
-                kernels.compile(stages, {}, compilers, _say)
-
-    def _index_of_settings(
-        self, spark: SparkSession, compilers: Executor, preparing: Callable[[str, int, int], None]
-    ) -> Index:
-        """The index of the settings, once it can be used without waiting. `preparing` is called with each step, and
-        with how many of how many algorithms are compiled. Raises JobError."""
-        chosen = self.settings.matching
-        stages = kernels.needed([chosen.algorithm])
-        compiling = [name for stage in stages for name in stage]
-        log.info(
-            "index_preparing",
-            algorithms=compiling,
-            fallback_algorithm=FALLBACK_ALGORITHM,
-            estimate_s=kernels.estimate_s(stages, os.cpu_count() or 1),
-        )
-        done = count(1)
-
-        def say(compiled: CompiledKernels) -> None:
-            _say(compiled)
-            preparing(COMPILING, next(done), len(compiling))
-
-        try:
-            preparing(COMPILING, 0, len(compiling))
-            kernels.compile(stages, {chosen.algorithm: chosen.options}, compilers, say)
-            compilers.shutdown()  # each would keep half a gigabyte
-            preparing(LOADING, 0, 0)
-            warm_up.index(spark, chosen.algorithm, chosen.options)
-        except (MatchingError, TypeError) as error:
-            raise JobError(f"matching.algorithm = {chosen.algorithm!r} cannot be used: {error}") from error
-        preparing(BUILDING, 0, 0)
-        return chosen.algorithm, chosen.options
 
     def _events_per_batch(self, state: State, now: int = 0) -> int:
         """The limit, or the one of `now` while the right one is not far from it: each change takes seconds."""
@@ -290,7 +270,7 @@ class JobRun:
         settings = self.settings
         # Without a limit where Spark's plan only shows which records exist.
         caps = None if assembly.is_direct(settings) else (most, settings.subscriptions.max_per_batch)
-        stream = sources.event_and_change_stream(spark, _source_options(settings), topics.names, begins, caps)
+        stream = sources.event_and_change_stream(spark, sources.kafka_options(settings), topics.names, begins, caps)
         return (
             stream.writeStream.queryName(settings.query.name)
             .foreachBatch(batches)
@@ -309,10 +289,6 @@ class JobRun:
             monitoring_url=url,
             start_s=round(time.monotonic() - self.began, 1),
         )
-
-
-def _say(compiled: CompiledKernels) -> None:
-    log.info("kernels_compiled", algorithm=compiled.name, kernel_count=compiled.kernels, cpu_s=round(compiled.cpu_s, 1))
 
 
 def _warm(spark: SparkSession, pipeline: Pipeline, *, reading: bool) -> None:
@@ -340,11 +316,6 @@ def _bring(spark: SparkSession, state: State, settings: TaskSettings, scratch: P
     publishing.compile()
     archive = code_archive.make(session.CODE, scratch / f"{code_archive.NAME}.zip", papers=papers)
     spark.sparkContext.addArchive(f"{archive}#{code_archive.NAME}")
-
-
-def _source_options(settings: Settings) -> dict[str, str]:
-    options = {f"kafka.{name}": value for name, value in settings.kafka.spark.items()}
-    return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
 
 
 class ProgressToSupervisor(Observer):

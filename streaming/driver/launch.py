@@ -6,9 +6,10 @@ import errno
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +19,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from streaming.driver import session
+from streaming.driver.starting.beside import beside
 from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed
 from streaming.process import checkpoint
 from streaming.process.supervision import RestartHistory
@@ -39,35 +41,42 @@ def run(
     lineage: str,
     past: RestartHistory | None = None,
     running: Callable[[Monitor], None] = lambda monitor: None,
+    *,
+    stands_by: bool = False,
 ) -> None:
     """Run until `stop` is set and the current batch is done. Raises JobError, or the error that broke the query.
 
     `opens` opens the session (`session.own`, `session.submitted`, `session.borrowed`), in a thread. `past` is the
     history from a supervisor; None without one. Jobs of one `lineage` follow each other, each because the last one
     ended: if another job took over meanwhile, it keeps the checkpoint. `running` is called once, when the job processes
-    batches.
+    batches. While another job runs on the checkpoint, one that `stands_by` prepares everything and waits for its end.
     """
     location = settings.query.checkpoint
     began = time.monotonic()
     try:
-        with (
-            checkpoint.opened(location, settings.query.name),
-            checkpoint.scratch(location) as scratch,
-            beside(opens(scratch)) as spark,
-        ):
-            from streaming.driver import job  # its imports take a second, in which Spark's JVM starts
+        with checkpoint.opened(location, settings.query.name, stands_by=stands_by) as lock:
+            if lock is not None and not lock.reserve(stop):
+                return
+            waits = lock is not None and not lock.held
+            with checkpoint.scratch(location, stands_by=waits) as scratch, beside(opens(scratch)) as session:
+                from streaming.driver import job  # its imports take a second, in which Spark's JVM starts
 
-            job.JobRun(
-                settings=settings,
-                session=spark,
-                stop=stop,
-                lineage=lineage,
-                past=past,
-                running=running,
-                spark_checkpoint=checkpoint.spark(location, scratch),
-                scratch=scratch,
-                began=began,
-            ).run()
+                run = job.JobRun(
+                    settings=settings,
+                    session=session,
+                    stop=stop,
+                    lineage=lineage,
+                    past=past,
+                    running=running,
+                    spark_checkpoint=checkpoint.spark(location, scratch),
+                    scratch=scratch,
+                    began=began,
+                )
+                if lock is not None and waits:
+                    if not run.stand_by(lock):
+                        return
+                    run = replace(run, began=time.monotonic())
+                run.run()
     except BrokenExecutor as error:
         raise ProcessLost(
             f"a background process (loading, compaction) was killed, often for lack of memory: {error}"
@@ -86,27 +95,6 @@ def run(
         if (code := session.exit_code(error)) is None:
             raise
         raise SparkFailed(f"Spark's JVM has ended (exit code {code}): {error}") from error
-
-
-@contextmanager
-def beside(context: AbstractContextManager[T]) -> Iterator[AbstractContextManager[T]]:
-    """Enter a context in a thread. Gives a context of the same value, which waits for it; both end together.
-
-    If nobody enters that one, the other ends all the same, once it is entered.
-    """
-    with ThreadPoolExecutor(1) as pool, ExitStack() as entered:
-        entering = pool.submit(entered.enter_context, context)
-
-        @contextmanager
-        def waited() -> Iterator[T]:
-            value = entering.result()
-            with entered:
-                yield value
-
-        try:
-            yield waited()
-        finally:
-            entering.exception()  # wait for it
 
 
 class Handle:

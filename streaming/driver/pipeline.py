@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from streaming.driver import first_start
 from streaming.driver.attempts import MissingTopicsCache, commit
 from streaming.driver.batch_order import Last, in_order, last_changes
 from streaming.driver.composition import Composition, Outputs, TopicNames, in_force_from
@@ -21,6 +20,7 @@ from streaming.driver.limits.load_shedding import LoadShedder
 from streaming.driver.limits.quotas import DeliveryQuota, SubscriptionQuota
 from streaming.driver.limits.time_limit import TimeLimit
 from streaming.driver.slots import Slots
+from streaming.driver.starting import first_start
 from streaming.errors import SparkFailed
 from streaming.kafka.deleted import DeletedEvents
 from streaming.log import logger

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -13,6 +13,9 @@ from streaming.errors import JobError
 from streaming.rows import Source, SourcePartition, is_events, of_source
 from streaming.source_topics import SourceTopics
 from streaming.state.state import State
+
+if TYPE_CHECKING:
+    from config.model import Settings
 
 TUNING = {
     "kafka.isolation.level": "read_committed",
@@ -46,6 +49,12 @@ def check(client: Mapping[str, str], spark: Mapping[str, str]) -> None:
         raise JobError(
             f"kafka.client and kafka.spark have different {PROTOCOL} ({ours!r}, {theirs!r}); set the same in both"
         )
+
+
+def kafka_options(settings: Settings) -> dict[str, str]:
+    """The options of Spark's Kafka source that tell where and how it connects."""
+    options = {f"kafka.{name}": value for name, value in settings.kafka.spark.items()}
+    return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
 
 
 def events_per_batch(most: int, state: State) -> int:

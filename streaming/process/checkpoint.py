@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import re
@@ -14,10 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streaming.errors import CheckpointInUse, NotRunning
+from streaming.errors import CheckpointInUse, JobError, NotRunning
+from streaming.process import lock
+from streaming.process.lock import Lock
 
 OWNER = "owner"
 SCRATCH = "scratch"  # a link to the directory of the job that runs
+STANDBY_SCRATCH = "standby-scratch"  # to that of the process that stands by
 MONITORING = "monitoring"  # where that job answers
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")  # hdfs:/a is one too
 ROOM_BYTES = 1 << 20  # with less, a start is not worth a try
@@ -64,25 +66,31 @@ def failure(error: OSError, directory: str | Path) -> str:
 
 
 @contextmanager
-def opened(location: str, query: str) -> Iterator[None]:
-    """Lock a local directory while it is open. Raises CheckpointInUse.
+def opened(location: str, query: str, *, stands_by: bool = False) -> Iterator[Lock | None]:
+    """Open a checkpoint, and lock it if it is a local directory; yield that lock. Raises CheckpointInUse if another
+    process holds it, unless this one `stands_by`: then its lock may not be held yet.
 
-    Elsewhere the fencing of producers protects against a second job, and `streaming.state.remote` the saved state.
+    Elsewhere the fencing of producers protects against a second job, and `streaming.state.remote` the saved state. So
+    nothing tells there when to take over, and to stand by raises JobError.
     """
     if not is_local(location):
-        yield
+        if stands_by:
+            raise JobError(
+                f"--standby needs query.checkpoint in a local directory, whose lock tells when the other job has "
+                f"ended, and {location} is a URL; leave --standby out, and let --supervise restart the job"
+            )
+        yield None
         return
     directory = _directory(location)
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / "lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+    with lock.opened(directory) as own:
+        if not (own.acquire() or stands_by):
             raise CheckpointInUse(
-                f"another job is running on the checkpoint {directory}; stop it first, or set query.checkpoint"
-            ) from None
+                f"another job is running on the checkpoint {directory}; stop it first, set query.checkpoint, or pass "
+                f"--standby to wait until it ends"
+            )
         _claim(directory / "query.json", query)
-        yield
+        yield own
 
 
 def owner(location: str) -> str:
@@ -108,22 +116,31 @@ def spark(location: str, scratch: Path) -> str:
 
 
 @contextmanager
-def scratch(location: str) -> Iterator[Path]:
+def scratch(location: str, *, stands_by: bool = False) -> Iterator[Path]:
     """Create a fresh directory for temporary files of Spark and its JVM.
 
-    It is deleted with the job; after a kill, by the next job that opens the same local checkpoint. It lies with other
-    temporary files, not in the checkpoint: the path of a socket in it may have 107 bytes at most.
+    It is deleted with the job; after a kill, by the next job that opens the same local checkpoint in the same role. It
+    lies with other temporary files, not in the checkpoint: the path of a socket in it may have 107 bytes at most.
     """
     directory = Path(tempfile.mkdtemp(prefix="sluice-"))
+    name = STANDBY_SCRATCH if stands_by else SCRATCH
     try:
         if is_local(location):
-            clear(location)
-            (_directory(location) / SCRATCH).symlink_to(directory)
+            clear(location, name)
+            (_directory(location) / name).symlink_to(directory)
         yield directory
         if is_local(location):
-            (_directory(location) / SCRATCH).unlink()
+            for link in (_directory(location) / name for name in (SCRATCH, STANDBY_SCRATCH)):
+                if link.is_symlink() and link.readlink() == directory:
+                    link.unlink()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def take_over_scratch(location: str) -> None:
+    """Make the directory of the process that stood by that of the job that runs."""
+    clear(location)
+    (_directory(location) / STANDBY_SCRATCH).rename(_directory(location) / SCRATCH)
 
 
 @contextmanager
@@ -155,9 +172,9 @@ def announcement(location: str) -> str:
         ) from None
 
 
-def clear(location: str) -> None:
-    """Remove what a killed job has left outside its local checkpoint."""
-    last = _directory(location) / SCRATCH
+def clear(location: str, name: str = SCRATCH) -> None:
+    """Remove what a killed job has left outside its local checkpoint, below the link of this name."""
+    last = _directory(location) / name
     if last.is_symlink():
         shutil.rmtree(last.readlink(), ignore_errors=True)
         last.unlink()

@@ -5,23 +5,19 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import threading
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
 
-from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.integration.conftest import CommandLine
 from tests.integration.running import Job, job, lines, records, subscription
+from tests.integration.steady_load import Load
 from tests.support.patience import PATIENCE_S
 from tests.support.release import release
 
-PER_S = 25
 ENOUGH = 100  # events
 FOR_ZOE = 7  # the event that is hers, too
 
@@ -37,40 +33,6 @@ class Release(CommandLine):
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, str(self._home / "run_stream.py"), *arguments]
-
-
-@dataclass
-class Load:
-    """Events, at a steady rate, until the end of the block."""
-
-    kafka: str
-    topic: str
-    partitions: int = 2
-    sent: int = 0
-    _ended: threading.Event = field(default_factory=threading.Event)
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        thread = threading.Thread(target=self._run)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._ended.set()
-            thread.join()
-
-    def _run(self) -> None:
-        producer = Producer({"bootstrap.servers": self.kafka, "topic.metadata.refresh.interval.ms": 500})
-        while not self._ended.wait(1 / PER_S):
-            partition = self.sent % self.partitions
-            try:
-                producer.produce(self.topic, json.dumps({"n": self.sent}).encode(), partition=partition)
-                self.sent += 1
-            except KafkaException as error:  # the producer learns of a new partition a while after it was made
-                if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
-                    raise
-                producer.poll(0.1)
-        assert producer.flush(PATIENCE_S) == 0
 
 
 def version_of(running: Job) -> str:

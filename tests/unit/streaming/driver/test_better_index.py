@@ -14,7 +14,8 @@ from config.model import Events, Matching, Settings
 from matchers.errors import MatchingError
 from matchers.index.snapshot import Snapshot
 from matchers.language.lowering import Conjunction
-from streaming.driver import job, warm_up
+from streaming.driver import job
+from streaming.driver.starting import compiling, warm_up
 from streaming.errors import JobError
 from streaming.monitoring.view import BUILDING, COMPILING, LOADING
 from streaming.precompile import kernels
@@ -53,10 +54,10 @@ def run_of(settings: Settings) -> job.JobRun:
 
 
 def better_index(algorithm: str, options: dict[str, Any], steps: list[tuple[str, int, int]]) -> tuple[str, Any]:
-    run = run_of(Settings(matching=Matching(algorithm=algorithm, options=options)))
+    chosen = Matching(algorithm=algorithm, options=options)
     compilers, session = ThreadPoolExecutor(1), None
     try:
-        return run._index_of_settings(session, compilers, lambda *step: steps.append(step))  # type: ignore[arg-type]  # unused
+        return compiling.index(chosen, session, compilers, lambda *step: steps.append(step))  # type: ignore[arg-type]  # unused
     finally:
         with pytest.raises(RuntimeError, match="shutdown"):  # the processes are not kept
             compilers.submit(int)

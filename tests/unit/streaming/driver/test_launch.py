@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streaming.driver import launch
-from streaming.driver.launch import beside
+from streaming.driver.starting.beside import beside
 from tests.support.patience import PATIENCE_S
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
-from streaming.driver import job, warm_up
+from streaming.driver import job
+from streaming.driver.starting import warm_up
 from tests.support.doubles.stage import ListSink, pipeline
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from config.model import Settings
 from streaming.driver import launch
-from streaming.errors import CheckpointInUse, StorageFailed
+from streaming.errors import CheckpointInUse, JobError, StorageFailed
 from streaming.process import checkpoint
 
 
@@ -50,6 +50,32 @@ def test_what_a_killed_job_left_can_be_cleared(tmp_path: Path) -> None:
         checkpoint.clear(str(tmp_path / "c"))
         assert not killed.exists()
         assert list((tmp_path / "c").iterdir()) == []
+
+
+def test_the_scratch_of_a_standby_becomes_that_of_the_job(tmp_path: Path) -> None:
+    killed = left_by_a_killed_job(tmp_path / "c")
+    location = str(tmp_path / "c")
+    with checkpoint.scratch(location, stands_by=True) as directory:
+        assert killed.exists()
+        assert (tmp_path / "c" / checkpoint.STANDBY_SCRATCH).readlink() == directory
+        checkpoint.take_over_scratch(location)
+        assert not killed.exists()
+        with checkpoint.scratch(location, stands_by=True) as other:  # the next one
+            assert (tmp_path / "c" / checkpoint.SCRATCH).readlink() == directory
+            assert (tmp_path / "c" / checkpoint.STANDBY_SCRATCH).readlink() == other
+    assert list((tmp_path / "c").iterdir()) == []
+
+
+def test_a_standby_waits_for_a_job_on_a_local_checkpoint_only(tmp_path: Path) -> None:
+    location = str(tmp_path / "c")
+    with checkpoint.opened(location, "q"):
+        with checkpoint.opened(location, "q", stands_by=True) as lock:
+            assert lock is not None
+            assert not lock.held
+        with pytest.raises(CheckpointInUse, match="belongs to the query 'q', not to 'r'"):
+            checkpoint.opened(location, "r", stands_by=True).__enter__()
+    with pytest.raises(JobError, match=r"--standby needs query\.checkpoint in a local directory"):
+        checkpoint.opened("s3a://bucket/a", "q", stands_by=True).__enter__()
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,12 @@ def workers(spark: SparkSession, state: State, settings: TaskSettings, *, readin
         rows.mapInArrow(epoch.warm, OUTPUT).toArrow()
 
 
+def keep(spark: SparkSession) -> None:
+    """Use a worker, so that Spark keeps the idle ones."""
+    spark.sparkContext.setJobDescription("standby")
+    spark.createDataFrame(dry_run.rows(0, FEW_EVENTS)).coalesce(1).mapInArrow(epoch.warm, OUTPUT).toArrow()
+
+
 def index(spark: SparkSession, algorithm: str, options: Mapping[str, Any]) -> None:
     """Load the compiled kernels of an algorithm here and in the workers, which go on with batches meanwhile.
 

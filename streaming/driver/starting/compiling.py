@@ -1,0 +1,71 @@
+"""Compile the kernels of a job: those without which it cannot run, and those of the index in its settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor
+from itertools import count
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from matchers.errors import MatchingError
+from streaming.driver.starting import warm_up
+from streaming.errors import JobError
+from streaming.log import logger
+from streaming.monitoring.view import BUILDING, COMPILING, LOADING
+from streaming.precompile import kernels
+from streaming.precompile.kernels import CompiledKernels
+from streaming.state.pool import processes
+from streaming.state.state import FALLBACK_ALGORITHM, Index
+
+if TYPE_CHECKING:
+    from config.model import Matching
+
+log = logger("sluice.job")
+
+
+def base() -> None:
+    """Compile the kernels without which there is no job."""
+    if stages := kernels.needed([FALLBACK_ALGORITHM]):
+        cores = os.cpu_count() or 1
+        algorithms = [name for stage in stages for name in stage]
+        log.info("kernels_compiling", algorithms=algorithms, estimate_s=kernels.estimate_s(stages, cores))
+        with processes(cores) as compilers:
+            kernels.compile(stages, {}, compilers, _say)
+
+
+def index(
+    chosen: Matching, spark: SparkSession, compilers: Executor, preparing: Callable[[str, int, int], None]
+) -> Index:
+    """The index of the settings, once it can be used without waiting. `preparing` is called with each step, and with
+    how many of how many algorithms are compiled. Raises JobError."""
+    stages = kernels.needed([chosen.algorithm])
+    compiling = [name for stage in stages for name in stage]
+    log.info(
+        "index_preparing",
+        algorithms=compiling,
+        fallback_algorithm=FALLBACK_ALGORITHM,
+        estimate_s=kernels.estimate_s(stages, os.cpu_count() or 1),
+    )
+    done = count(1)
+
+    def say(compiled: CompiledKernels) -> None:
+        _say(compiled)
+        preparing(COMPILING, next(done), len(compiling))
+
+    try:
+        preparing(COMPILING, 0, len(compiling))
+        kernels.compile(stages, {chosen.algorithm: chosen.options}, compilers, say)
+        compilers.shutdown()  # each would keep half a gigabyte
+        preparing(LOADING, 0, 0)
+        warm_up.index(spark, chosen.algorithm, chosen.options)
+    except (MatchingError, TypeError) as error:
+        raise JobError(f"matching.algorithm = {chosen.algorithm!r} cannot be used: {error}") from error
+    preparing(BUILDING, 0, 0)
+    return chosen.algorithm, chosen.options
+
+
+def _say(compiled: CompiledKernels) -> None:
+    log.info("kernels_compiled", algorithm=compiled.name, kernel_count=compiled.kernels, cpu_s=round(compiled.cpu_s, 1))

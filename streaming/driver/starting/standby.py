@@ -1,0 +1,60 @@
+"""Stand by for the job that runs: prepare all that needs no state, and wait until that job has ended.
+
+A start spends most of its time on a JVM, on code that Python and Java load, and on workers. A process that stands by
+has all that. Once the other job has ended, it claims the query as any start does.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from streaming.driver import assembly, sources
+from streaming.driver.starting import compiling, warm_up
+from streaming.kafka.event_topics import resolved
+from streaming.kafka.start_offsets import with_a_batch
+from streaming.log import logger
+from streaming.precompile import dry_run
+from streaming.process.lock import Lock
+from streaming.state.pool import BACKGROUND_NICENESS, processes
+
+if TYPE_CHECKING:
+    from config.model import Settings
+
+log = logger("sluice.process")
+
+KEEP_WARM_S = 20.0  # Spark ends Python workers that were idle for a minute
+
+
+def prepare(settings: Settings, spark: SparkSession, scratch: Path) -> None:
+    """Compile and load the kernels, here and in the workers, and let Spark plan the query once. Raises JobError."""
+    chosen = settings.matching
+    with processes(os.cpu_count() or 1, BACKGROUND_NICENESS) as compilers:
+        algorithm, options = compiling.index(chosen, spark, compilers, lambda *step: None)
+    topics = assembly.topics(settings)
+    settings = resolved(settings, topics.partitions)
+    names = assembly.names(settings, topics)
+    work = assembly.task_settings(settings, names.sources)
+    warm_up.workers(spark, dry_run.indexed(algorithm, options), work, reading=assembly.is_direct(settings))
+    bounds = assembly.all_bounds(names, topics)
+    ends = with_a_batch({at: high for at, (_, high) in bounds.items()}, bounds)
+    stream = sources.event_and_change_stream(spark, sources.kafka_options(settings), names.sources.names, ends, None)
+    query = (
+        stream.writeStream.foreachBatch(lambda batch, number: None)
+        .option("checkpointLocation", (scratch / "standby").as_uri())
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def wait(spark: SparkSession, lock: Lock, stop: threading.Event) -> bool:
+    """Wait until the job that runs has ended, and keep the workers meanwhile; return whether the lock is held now, or
+    False if told to stop."""
+    while not lock.wait(stop, KEEP_WARM_S) and not stop.is_set():
+        warm_up.keep(spark)
+    return lock.held

@@ -1,0 +1,60 @@
+"""The lock of a checkpoint on a local disk: one process runs the job, and one may stand by for it."""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+LOOK_EVERY_S = 0.02
+
+
+@dataclass
+class Lock:
+    """The process with `held` runs the job. The kernel frees its lock when it ends, however it ends."""
+
+    _running: IO[str]
+    _standby: IO[str]
+    held: bool = False
+
+    def acquire(self) -> bool:
+        """Return whether this process holds the lock now."""
+        self.held = self.held or _locked(self._running)
+        return self.held
+
+    def reserve(self, stop: threading.Event) -> bool:
+        """Wait until this process holds the lock, or is the one that stands by; return False if told to stop."""
+        while not (self.acquire() or _locked(self._standby)):
+            if stop.wait(LOOK_EVERY_S):
+                return False
+        return True
+
+    def wait(self, stop: threading.Event, timeout_s: float) -> bool:
+        """Wait so long for the process that runs the job to end; return whether this process holds the lock now."""
+        for _ in range(round(timeout_s / LOOK_EVERY_S)):
+            if self.acquire() or stop.wait(LOOK_EVERY_S):
+                break
+        return self.held
+
+    def leave_standby(self) -> None:
+        """Let another process stand by."""
+        fcntl.flock(self._standby, fcntl.LOCK_UN)
+
+
+@contextmanager
+def opened(directory: Path) -> Iterator[Lock]:
+    """Open the lock; at the end it is free."""
+    with (directory / "lock").open("a") as running, (directory / "standby.lock").open("a") as standby:
+        yield Lock(running, standby)
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,56 @@
+"""The lock of a checkpoint: one process runs, one stands by, and the others wait to stand by."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from streaming.process import lock
+from tests.support.patience import PATIENCE_S
+
+HOLDER = """
+import sys, pathlib
+from streaming.process import lock
+with lock.opened(pathlib.Path(sys.argv[1])) as own:
+    print(own.acquire(), flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_one_process_runs_and_one_stands_by_and_a_third_waits(tmp_path: Path) -> None:
+    stop, soon = threading.Event(), threading.Timer(0.1, lambda: stop.set())
+    with lock.opened(tmp_path) as first, lock.opened(tmp_path) as second, lock.opened(tmp_path) as third:
+        assert first.reserve(stop)
+        assert first.held
+        assert second.reserve(stop)
+        assert not second.held
+        soon.start()
+        assert not third.reserve(stop)
+        second.leave_standby()
+        assert third.reserve(threading.Event())
+        assert not third.held
+        assert not second.wait(threading.Event(), 0.1)
+
+
+def test_a_lock_is_free_once_its_process_is_killed(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process, lock.opened(tmp_path) as own:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        assert not own.acquire()
+        process.kill()
+        assert own.wait(threading.Event(), PATIENCE_S)
+        assert own.held
+
+
+def test_a_standby_that_is_told_to_stop_does_not_hold_the_lock(tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    with lock.opened(tmp_path) as first, lock.opened(tmp_path) as second:
+        assert first.acquire()
+        assert second.reserve(threading.Event())
+        assert not second.wait(stop, PATIENCE_S)
