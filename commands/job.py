@@ -70,7 +70,7 @@ def run(
             return [sys.executable, *same, f"--restarts={past.restarts}", f"--progress={past.progress}", *last]
 
         obstacle = partial(checkpoint.obstacle, settings.query.checkpoint)
-        code = supervision.supervise(command, stop_on_signals(), obstacle)
+        code = supervision.supervise(command, stop_on_signals(), obstacle, processes=2 if standby else 1)
         log.info("process_exited", exit_code=code, uptime_s=round(time.monotonic() - began, 1))
         raise typer.Exit(code)
     from streaming.driver import launch, session  # not in the supervisor: Spark's import takes a second, and memory

@@ -108,7 +108,7 @@ class LoggedProcess:
 
 class JobProcess(LoggedProcess):
     """The job. `flags` are settings by dotted name, a local query.checkpoint among them. The code is that of `home`.
-    Where it is `supervised`, it restarts itself."""
+    Where it is `supervised`, it restarts itself. One that `stands_by` waits while another runs on its checkpoint."""
 
     def __init__(
         self,
@@ -117,12 +117,14 @@ class JobProcess(LoggedProcess):
         *,
         home: Path = HOME,
         supervised: bool = False,
+        stands_by: bool = False,
         scratch: Path | None = None,
     ) -> None:
         arguments = {**flags, "log.format": "json"}
         assignments = [part for name, value in arguments.items() for part in ("--set", f"{name}={value}")]
         supervise = ["--supervise"] if supervised else []
-        command = [sys.executable, str(home / "run_stream.py"), "run", *supervise, *assignments]
+        standby = ["--standby"] if stands_by else []
+        command = [sys.executable, str(home / "run_stream.py"), "run", *supervise, *standby, *assignments]
         super().__init__("the job", command, log, scratch)
         self.flags = flags
         self.checkpoint = Path(flags["query.checkpoint"])

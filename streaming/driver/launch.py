@@ -58,12 +58,12 @@ def run(
             if lock is not None and not lock.reserve(stop):
                 return
             waits = lock is not None and not lock.held
-            with checkpoint.scratch(location, stands_by=waits) as scratch, beside(opens(scratch)) as session:
+            with checkpoint.scratch(location, stands_by=waits) as scratch, beside(opens(scratch)) as spark:
                 from streaming.driver import job  # its imports take a second, in which Spark's JVM starts
 
                 run = job.JobRun(
                     settings=settings,
-                    session=session,
+                    session=spark,
                     stop=stop,
                     lineage=lineage,
                     past=past,
@@ -75,7 +75,9 @@ def run(
                 if lock is not None and waits:
                     if not run.stand_by(lock):
                         return
-                    run = replace(run, began=time.monotonic())
+                    # It follows the job that has ended: if another one has taken over from that, this one ends too.
+                    lineage = checkpoint.owner(location) or lineage
+                    run = replace(run, began=time.monotonic(), lineage=lineage)
                 run.run()
     except BrokenExecutor as error:
         raise ProcessLost(

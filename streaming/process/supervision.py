@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
 from streaming.log import logger
@@ -38,21 +38,55 @@ class RestartHistory:
 
 
 def supervise(
-    command: Callable[[RestartHistory], Sequence[str]], stop: threading.Event, obstacle: Callable[[], str] = lambda: ""
+    command: Callable[[RestartHistory], Sequence[str]],
+    stop: threading.Event,
+    obstacle: Callable[[], str] = lambda: "",
+    processes: int = 1,
 ) -> int:
-    """Run a process and restart it until it ends in order, or for a permanent reason, or `stop` is set; returns its
-    exit code.
+    """Run so many processes, and restart each until one ends in order, or for a permanent reason, or `stop` is set;
+    returns an exit code, that of a failure if there is one.
 
-    It is restarted if a signal killed it, or if it reported that another try may succeed. All its children are killed
-    first: a JVM that outlived its driver would write to the same checkpoint. The pause before the next start grows as
-    long as none of them tells progress.
+    A process is restarted if a signal killed it, or if it reported that another try may succeed. All its children are
+    killed first: a JVM that outlived its driver would write to the same checkpoint. The pause before the next start
+    grows as long as none of them tells progress.
 
     `obstacle` gives the reason that a start cannot work now, such as a full disk; empty if none is known. While there
     is one, nothing is started; afterwards the next start follows at once.
     """
+    kept = [_kept(command, stop, obstacle) for _ in range(processes)]
+    left_s, codes = [0.0] * processes, list[int]()
+    while not codes:
+        for number, one in enumerate(kept):
+            if left_s[number] <= 0.0:
+                left_s[number] = _next(one, codes)
+        if not codes:
+            pause = min(left_s)
+            stop.wait(pause)
+            left_s = [left - pause for left in left_s] if not stop.is_set() else [0.0] * processes
+    stop.set()
+    for _ in range(2):  # each is told to stop before any is waited for
+        for one in kept:
+            _next(one, codes)
+    return next(filter(None, codes), 0)
+
+
+def _next(kept: Generator[float, None, int], codes: list[int]) -> float:
+    """Go on with a process; returns for how long it needs nothing. Once it has ended for good its code is added."""
+    try:
+        return next(kept)
+    except StopIteration as end:
+        if end.value is not None:
+            codes.append(end.value)
+        return 0.0
+
+
+def _kept(
+    command: Callable[[RestartHistory], Sequence[str]], stop: threading.Event, obstacle: Callable[[], str]
+) -> Generator[float, None, int]:
+    """Run a process and restart it; yields how many seconds to wait, and returns the last exit code."""
     pause = 0.0
     past = RestartHistory()
-    while True:
+    while not stop.is_set():
         began = time.monotonic()
         told, progress = os.pipe()
         process = subprocess.Popen(
@@ -62,7 +96,13 @@ def supervise(
             preexec_fn=die_with_parent,
         )
         os.close(progress)
-        code = _ended(process, stop)
+        while (code := process.poll()) is None:
+            if stop.is_set():
+                process.terminate()  # it ends after the batch in hand
+                yield 0.0
+                process.wait()
+            else:
+                yield POLL_S
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         progressed = _anything(told)
@@ -73,7 +113,8 @@ def supervise(
         if reason := obstacle():
             log.error("job_blocked", exit_code=code, uptime_s=uptime_s, obstacle=reason)
             while obstacle():
-                if stop.wait(LOOK_EVERY_S):
+                yield LOOK_EVERY_S
+                if stop.is_set():
                     return code
             pause = 0.0
             log.info("job_unblocked")
@@ -81,9 +122,9 @@ def supervise(
             longer = min(LONGEST_PAUSE_S, 2 * pause or 1.0 * (code == TRY_AGAIN))
             pause = 0.0 if progressed or lived_s >= STEADY_S else longer
             log.warning("job_restarted", exit_code=code, uptime_s=uptime_s, pause_s=pause)
-            if stop.wait(pause):
-                return code
+            yield pause
         past = RestartHistory(past.restarts + 1, code)
+    return past.exit_code or 0
 
 
 def _anything(pipe: int) -> bool:
@@ -91,11 +132,3 @@ def _anything(pipe: int) -> bool:
     with open(pipe, "rb", buffering=0) as file:
         os.set_blocking(pipe, False)
         return bool(file.read(1))
-
-
-def _ended(process: subprocess.Popen[bytes], stop: threading.Event) -> int:
-    while (code := process.poll()) is None:
-        if stop.wait(POLL_S):
-            process.terminate()  # it ends after the batch in hand
-            return process.wait()
-    return code

@@ -106,7 +106,7 @@ def test_what_is_in_the_way_of_a_start_is_named_with_what_would_work(
 def test_a_checkpoint_that_is_read_only_ends_the_job_with_a_hint_and_may_work_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def opened(location: str, query: str) -> None:
+    def opened(location: str, query: str, *, stands_by: bool) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), f"{location}/lock")
 
     monkeypatch.setattr(checkpoint, "opened", opened)

@@ -175,3 +175,31 @@ def test_a_supervisor_that_waits_for_room_can_be_stopped(tmp_path: Path) -> None
 
     assert supervision.supervise(partial(command, tmp_path / "log", "75"), stop, obstacle) == 75
     assert len(starts(tmp_path / "log")) == 1
+
+
+def test_of_two_processes_each_is_restarted_and_both_end_with_one(tmp_path: Path) -> None:
+    logs = iter([tmp_path / "first", tmp_path / "second"])
+    plans = {tmp_path / "first": ["kill", "75", "1"], tmp_path / "second": ["wait"]}
+    of_restarts: dict[int, Path] = {}
+
+    def starting(past: RestartHistory) -> list[str]:
+        log = next(logs, tmp_path / "first")  # the second one never ends by itself
+        of_restarts[len(of_restarts)] = log
+        return command(log, *plans[log], past)
+
+    assert supervision.supervise(starting, threading.Event(), processes=2) == 1
+    assert [log.name for log in of_restarts.values()] == ["first", "second", "first", "first"]
+    assert len(starts(tmp_path / "first")) == 3
+
+
+def test_two_processes_are_told_to_stop_together(tmp_path: Path) -> None:
+    stop, codes = threading.Event(), list[int]()
+    log = tmp_path / "log"
+    plan = partial(command, log, "wait", "wait")
+    thread = threading.Thread(target=lambda: codes.append(supervision.supervise(plan, stop, processes=2)))
+    thread.start()
+    while len(starts(log)) < 2:
+        time.sleep(0.01)
+    stop.set()
+    thread.join(PATIENCE_S)
+    assert codes == [-15]

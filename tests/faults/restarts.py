@@ -1,0 +1,117 @@
+"""Kill the driver of a supervised job again and again, and measure how long no event is committed.
+
+    python -m tests.faults.restarts --subscriptions 250000 --kills 5 [--standby]
+
+Prints a JSON line per kill: seconds from the kill to each line of the log that a start has, and to the first commit of
+new events. With --standby a second process stands by; each kill makes the other one run. All deliveries are checked at
+the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from contextlib import ExitStack
+from datetime import datetime
+from functools import partial
+
+from rig import reading
+from rig.check import Answer, check
+from rig.child import Child
+from rig.job import JobProcess
+from rig.load import Load
+from rig.place import PARTITIONS, START_TIMEOUT_S, Place, place
+from rig.processes import kill
+from tests.faults.checking.commits import Commits
+
+STEPS = ("process_started", "standby_started", "monitoring_started", "state_restored", "job_started")
+WARM_S = 10.0  # between two kills
+LATENCY_S = 0.05  # the commits are looked at so often
+NAME = "restarts"
+
+
+def main(load: Load, kills: int, standby: bool, settings: dict[str, str]) -> bool:
+    with place(NAME, {"deliveries.layout": "shared", **settings}) as here, ExitStack() as stack:
+        topics = here.settings.subscriptions.topic, here.settings.events.topic
+        generator = stack.enter_context(Child("rig.generator", here.writing(load)))
+        generator.wait_for("subscriptions")
+        jobs = [_started(stack, here, 0, standby)]
+        jobs[0].wait_until_running(START_TIMEOUT_S)
+        if standby:
+            jobs.append(_started(stack, here, 1, standby))
+        generator.go()
+        commits = stack.enter_context(Commits(here.cluster, NAME, dict.fromkeys(topics, PARTITIONS), topics[1]))
+        for number in range(kills):
+            running = jobs[number % len(jobs)]
+            other = jobs[(number + 1) % len(jobs)]
+            if standby:
+                other.wait_for("ready", partial(_stands_by, other), START_TIMEOUT_S)
+            time.sleep(WARM_S)
+            print(json.dumps(_killed(running, other, commits)), flush=True)  # noqa: T201
+        generator.wait_for("done")
+        end = sum(commits.ends().values())
+        jobs[kills % len(jobs)].wait_for("done", lambda: sum(commits.committed().values()) >= end, START_TIMEOUT_S)
+        answer = _answer(here)
+        for job in reversed([jobs[kills % len(jobs)], *jobs]):
+            job.ask_to_stop()
+    print(json.dumps({"right": answer.right, **answer.as_data()}), flush=True)  # noqa: T201
+    return answer.right
+
+
+def _started(stack: ExitStack, here: Place, number: int, standby: bool) -> JobProcess:
+    log = here.directory / f"job{number}.log"
+    return stack.enter_context(JobProcess(here.flags, log, supervised=True, stands_by=standby))
+
+
+def _killed(running: JobProcess, other: JobProcess, commits: Commits) -> dict[str, float]:
+    """Kill the driver of `running`; return the seconds until each step of `other`, and until the first commit."""
+    before = sum(commits.events_of(commits.seen[-1]).values())
+    seen, began, at = len(commits.seen), time.monotonic(), time.time()
+    kill(running.tree().drivers)
+    time.sleep(2 * LATENCY_S)  # a commit before the kill may just be noticed
+    before = sum(commits.events_of(commits.seen[-1]).values())
+    other.wait_for("at work", lambda: sum(commits.events_of(commits.seen[-1]).values()) > before, START_TIMEOUT_S)
+    first = next(one for one in commits.seen[seen:] if sum(commits.events_of(one).values()) > before)
+    other.wait_for("running", lambda: _at(other, "job_started") > at, START_TIMEOUT_S)
+    steps = {step: round(_at(other, step) - at, 2) for step in STEPS if _at(other, step) > at}
+    return {**steps, "first_commit": round(first.at_s - began, 2)}
+
+
+def _stands_by(job: JobProcess) -> bool:
+    """Whether it is ready to run, and does not run."""
+    return _at(job, "standby_ready") > _at(job, "job_started")
+
+
+def _at(job: JobProcess, event: str) -> float:
+    """When it last logged such a line (epoch s); 0 if never."""
+    lines = job.lines(event)
+    return datetime.fromisoformat(lines[-1]["timestamp"]).timestamp() if lines else 0.0
+
+
+def _answer(here: Place) -> Answer:
+    changes = reading.read_changes(here.cluster, here.settings.subscriptions.topic)
+    statuses = reading.read_statuses(here.cluster, here.settings.subscriptions.status_topic, changes, PARTITIONS)
+    events = reading.read_events(here.cluster, here.settings.events.topic)
+    return check(changes, statuses, events, reading.read_deliveries(here.cluster, here.deliveries(), events, None))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--subscriptions", type=int, default=250_000)
+    parser.add_argument("--rate", type=float, default=1_000.0, help="events per second")
+    parser.add_argument("--changes", type=float, default=10.0, help="changes per second")
+    parser.add_argument("--minutes", type=float, default=3.0, help="of the load")
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--standby", action="store_true", help="a second process stands by")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the job")
+    given = parser.parse_args()
+    wanted = Load(
+        subscriptions=given.subscriptions,
+        events_per_second=given.rate,
+        changes_per_second=given.changes,
+        minutes=given.minutes,
+    )
+    more = dict(setting.split("=", 1) for setting in given.set)
+    sys.exit(0 if main(wanted, given.kills, given.standby, more) else 1)
