@@ -84,7 +84,7 @@ class JobRun:
         """Prepare all that needs no state, and wait until the job that runs has ended; return False if told to stop."""
         settings, began = self.settings, time.monotonic()
         assembly.check(settings)
-        compiling.base()
+        compiling.ahead(settings.matching.algorithm, settings.matching.options, BACKGROUND_NICENESS)
         spark = self.session.value()
         if not lock.acquire():
             standby.prepare(settings, spark, self.scratch)
@@ -103,7 +103,7 @@ class JobRun:
         the job."""
         settings = self.settings
         assembly.check(settings)
-        compiling.base()
+        compiling.ahead(FALLBACK_ALGORITHM, {})
         empty = assembly.checked_empty_state(settings, kernels.is_ready)
         topics = assembly.topics(settings)
         settings = resolved(settings, topics.partitions)

@@ -7,10 +7,12 @@ compiled kernels are only loaded; with a wrong one a kernel is compiled when it 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -47,6 +49,19 @@ def _is_valid(path: Path) -> bool:
         return marker["of"] == _fingerprint() and all(any(Path(at).glob("*.nbi")) for at in marker["in"])
     except (OSError, ValueError, LookupError, TypeError):
         return False
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Wait until no other process compiles into the same cache, and let others wait until the end. They find what was
+    compiled meanwhile."""
+    there = places()
+    if there is None or there.write is None:
+        yield
+        return
+    with (there.write / "compiling.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def set_compiled(algorithm: str) -> None:

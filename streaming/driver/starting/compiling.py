@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
@@ -15,7 +15,7 @@ from streaming.driver.starting import warm_up
 from streaming.errors import JobError
 from streaming.log import logger
 from streaming.monitoring.view import BUILDING, COMPILING, LOADING
-from streaming.precompile import kernels
+from streaming.precompile import kernels, marker
 from streaming.precompile.kernels import CompiledKernels
 from streaming.state.pool import processes
 from streaming.state.state import FALLBACK_ALGORITHM, Index
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 log = logger("sluice.job")
 
 
-def base() -> None:
-    """Compile the kernels without which there is no job."""
-    if stages := kernels.needed([FALLBACK_ALGORITHM]):
-        cores = os.cpu_count() or 1
-        algorithms = [name for stage in stages for name in stage]
-        log.info("kernels_compiling", algorithms=algorithms, estimate_s=kernels.estimate_s(stages, cores))
-        with processes(cores) as compilers:
-            kernels.compile(stages, {}, compilers, _say)
+def ahead(algorithm: str, options: Mapping[str, Any], nice: int = 0) -> None:
+    """Compile the kernels of an algorithm on all cores, and those that every job needs, and wait for them."""
+    with marker.alone():
+        if stages := kernels.needed([algorithm]):
+            cores = os.cpu_count() or 1
+            algorithms = [name for stage in stages for name in stage]
+            log.info("kernels_compiling", algorithms=algorithms, estimate_s=kernels.estimate_s(stages, cores))
+            with processes(cores, nice) as compilers:
+                kernels.compile(stages, {algorithm: options}, compilers, _say)
 
 
 def index(
@@ -41,6 +42,19 @@ def index(
 ) -> Index:
     """The index of the settings, once it can be used without waiting. `preparing` is called with each step, and with
     how many of how many algorithms are compiled. Raises JobError."""
+    try:
+        with marker.alone():
+            _compile(chosen, compilers, preparing)
+        compilers.shutdown()  # each would keep half a gigabyte
+        preparing(LOADING, 0, 0)
+        warm_up.index(spark, chosen.algorithm, chosen.options)
+    except (MatchingError, TypeError) as error:
+        raise JobError(f"matching.algorithm = {chosen.algorithm!r} cannot be used: {error}") from error
+    preparing(BUILDING, 0, 0)
+    return chosen.algorithm, chosen.options
+
+
+def _compile(chosen: Matching, compilers: Executor, preparing: Callable[[str, int, int], None]) -> None:
     stages = kernels.needed([chosen.algorithm])
     compiling = [name for stage in stages for name in stage]
     log.info(
@@ -55,16 +69,8 @@ def index(
         _say(compiled)
         preparing(COMPILING, next(done), len(compiling))
 
-    try:
-        preparing(COMPILING, 0, len(compiling))
-        kernels.compile(stages, {chosen.algorithm: chosen.options}, compilers, say)
-        compilers.shutdown()  # each would keep half a gigabyte
-        preparing(LOADING, 0, 0)
-        warm_up.index(spark, chosen.algorithm, chosen.options)
-    except (MatchingError, TypeError) as error:
-        raise JobError(f"matching.algorithm = {chosen.algorithm!r} cannot be used: {error}") from error
-    preparing(BUILDING, 0, 0)
-    return chosen.algorithm, chosen.options
+    preparing(COMPILING, 0, len(compiling))
+    kernels.compile(stages, {chosen.algorithm: chosen.options}, compilers, say)
 
 
 def _say(compiled: CompiledKernels) -> None:

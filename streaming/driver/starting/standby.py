@@ -6,7 +6,6 @@ has all that. Once the other job has ended, it claims the query as any start doe
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +13,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from streaming.driver import assembly, sources
-from streaming.driver.starting import compiling, warm_up
+from streaming.driver.starting import warm_up
 from streaming.kafka.event_topics import resolved
 from streaming.kafka.start_offsets import with_a_batch
 from streaming.log import logger
-from streaming.precompile import dry_run
+from streaming.precompile import dry_run, kernels
 from streaming.process.lock import Lock
-from streaming.state.pool import BACKGROUND_NICENESS, processes
+from streaming.worker.settings import TaskSettings
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -31,15 +30,15 @@ KEEP_WARM_S = 20.0  # Spark ends Python workers that were idle for a minute
 
 
 def prepare(settings: Settings, spark: SparkSession, scratch: Path) -> None:
-    """Compile and load the kernels, here and in the workers, and let Spark plan the query once. Raises JobError."""
-    chosen = settings.matching
-    with processes(os.cpu_count() or 1, BACKGROUND_NICENESS) as compilers:
-        algorithm, options = compiling.index(chosen, spark, compilers, lambda *step: None)
+    """Load the kernels, here and in the workers, and let Spark plan the query once. Raises JobError."""
+    empty = assembly.checked_empty_state(settings, kernels.is_ready)
+    indexed = dry_run.indexed(empty.algorithm, empty.options)
+    dry_run.match(indexed, TaskSettings())
     topics = assembly.topics(settings)
     settings = resolved(settings, topics.partitions)
     names = assembly.names(settings, topics)
     work = assembly.task_settings(settings, names.sources)
-    warm_up.workers(spark, dry_run.indexed(algorithm, options), work, reading=assembly.is_direct(settings))
+    warm_up.workers(spark, indexed, work, reading=assembly.is_direct(settings))
     bounds = assembly.all_bounds(names, topics)
     ends = with_a_batch({at: high for at, (_, high) in bounds.items()}, bounds)
     stream = sources.event_and_change_stream(spark, sources.kafka_options(settings), names.sources.names, ends, None)
