@@ -49,7 +49,7 @@ from streaming.state import remote
 from streaming.state.first_load import Slice
 from streaming.state.pool import BACKGROUND_NICENESS, processes
 from streaming.state.restore import Restored
-from streaming.state.state import State
+from streaming.state.state import FALLBACK_ALGORITHM, State
 from streaming.state.store import Store
 from streaming.worker import interpreter
 from streaming.worker.settings import TaskSettings

@@ -16,15 +16,12 @@ from streaming.driver import assembly, sources
 from streaming.driver.starting import warm_up
 from streaming.kafka.event_topics import resolved
 from streaming.kafka.start_offsets import with_a_batch
-from streaming.log import logger
 from streaming.precompile import dry_run, kernels
 from streaming.process.lock import Lock
 from streaming.worker.settings import TaskSettings
 
 if TYPE_CHECKING:
     from config.model import Settings
-
-log = logger("sluice.process")
 
 KEEP_WARM_S = 20.0  # Spark ends Python workers that were idle for a minute
 
