@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
+import threading
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from matchers.kernels.jit.code_cache import CacheDirectories
 from streaming.precompile import dry_run, kernels, marker
 from tests.support.documents import HOME
 from tests.support.doubles.stage import AtOnce
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -44,6 +46,25 @@ def test_what_is_compiled_stays_so_until_the_code_or_the_cache_changes(
         assert not marker.is_compiled("scan")
     (cache / "kernel.nbi").unlink()
     assert not marker.is_compiled("scan")
+
+
+@pytest.mark.usefixtures("cache")
+def test_who_compiles_into_the_same_cache_waits_and_finds_what_was_compiled() -> None:
+    waits = threading.Event()
+
+    def second() -> list[list[str]]:
+        waits.set()
+        with marker.alone():
+            return kernels.needed(["scan"])
+
+    with ThreadPoolExecutor(1) as pool:
+        with marker.alone():
+            found = pool.submit(second)
+            assert waits.wait(PATIENCE_S)
+            for name in kernels.BASE:
+                marker.set_compiled(name)
+            assert not found.done()
+        assert found.result(PATIENCE_S) == []
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"of": 1}', '{"of": "%s", "in": 5}'])
