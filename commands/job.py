@@ -39,7 +39,8 @@ def run(
         bool,
         typer.Option(
             "--standby",
-            help="While another job runs on the checkpoint, prepare everything and wait; start when it ends.",
+            help="While another job runs on the checkpoint, load everything and wait; run when it ends. With "
+            "--supervise, keep a second process that does so.",
         ),
     ] = False,
     lineage: Annotated[str, typer.Option(hidden=True)] = "",  # shared by all processes that one supervisor starts
