@@ -3,8 +3,7 @@
     python -m tests.faults.restarts --subscriptions 250000 --kills 5 [--standby]
 
 Prints a JSON line per kill: seconds from the kill to each line of the log that a start has, and to the first commit of
-new events. With --standby a second process stands by; each kill makes the other one run. All deliveries are checked at
-the end.
+new events. With --standby a second process stands by. All deliveries are checked at the end.
 """
 
 from __future__ import annotations
@@ -37,51 +36,47 @@ def main(load: Load, kills: int, standby: bool, settings: dict[str, str]) -> boo
         topics = here.settings.subscriptions.topic, here.settings.events.topic
         generator = stack.enter_context(Child("rig.generator", here.writing(load)))
         generator.wait_for("subscriptions")
-        jobs = [_started(stack, here, 0, standby)]
-        jobs[0].wait_until_running(START_TIMEOUT_S)
-        if standby:
-            jobs.append(_started(stack, here, 1, standby))
+        log = here.directory / "job.log"
+        job = stack.enter_context(JobProcess(here.flags, log, supervised=True, stands_by=standby))
+        job.wait_until_running(START_TIMEOUT_S)
         generator.go()
         commits = stack.enter_context(Commits(here.cluster, NAME, dict.fromkeys(topics, PARTITIONS), topics[1]))
-        for number in range(kills):
-            running = jobs[number % len(jobs)]
-            other = jobs[(number + 1) % len(jobs)]
+        for _ in range(kills):
             if standby:
-                other.wait_for("ready", partial(_stands_by, other), START_TIMEOUT_S)
+                job.wait_for("ready", partial(_is_ready, job), START_TIMEOUT_S)
             time.sleep(WARM_S)
-            print(json.dumps(_killed(running, other, commits)), flush=True)  # noqa: T201
+            print(json.dumps(_killed(job, commits)), flush=True)  # noqa: T201
         generator.wait_for("done")
         end = sum(commits.ends().values())
-        jobs[kills % len(jobs)].wait_for("done", lambda: sum(commits.committed().values()) >= end, START_TIMEOUT_S)
+        job.wait_for("done", lambda: sum(commits.committed().values()) >= end, START_TIMEOUT_S)
         answer = _answer(here)
-        for job in reversed([jobs[kills % len(jobs)], *jobs]):
-            job.ask_to_stop()
+        job.stop()
     print(json.dumps({"right": answer.right, **answer.as_data()}), flush=True)  # noqa: T201
     return answer.right
 
 
-def _started(stack: ExitStack, here: Place, number: int, standby: bool) -> JobProcess:
-    log = here.directory / f"job{number}.log"
-    return stack.enter_context(JobProcess(here.flags, log, supervised=True, stands_by=standby))
-
-
-def _killed(running: JobProcess, other: JobProcess, commits: Commits) -> dict[str, float]:
-    """Kill the driver of `running`; return the seconds until each step of `other`, and until the first commit."""
-    before = sum(commits.events_of(commits.seen[-1]).values())
-    seen, began, at = len(commits.seen), time.monotonic(), time.time()
-    kill(running.tree().drivers)
+def _killed(job: JobProcess, commits: Commits) -> dict[str, float]:
+    """Kill the driver; return the seconds until each step of a start, and until the first commit of new events."""
+    began_s, at = time.monotonic(), time.time()
+    running = job.lines("job_started")[-1]["pid"]
+    kill([driver for driver in job.tree().drivers if driver.pid == running])
     time.sleep(2 * LATENCY_S)  # a commit before the kill may just be noticed
-    before = sum(commits.events_of(commits.seen[-1]).values())
-    other.wait_for("at work", lambda: sum(commits.events_of(commits.seen[-1]).values()) > before, START_TIMEOUT_S)
-    first = next(one for one in commits.seen[seen:] if sum(commits.events_of(one).values()) > before)
-    other.wait_for("running", lambda: _at(other, "job_started") > at, START_TIMEOUT_S)
-    steps = {step: round(_at(other, step) - at, 2) for step in STEPS if _at(other, step) > at}
-    return {**steps, "first_commit": round(first.at_s - began, 2)}
+    seen = len(commits.seen)
+    before = _events(commits, seen - 1)
+    job.wait_for("at work", lambda: _events(commits, -1) > before, START_TIMEOUT_S)
+    first = next(one for n, one in enumerate(commits.seen) if n >= seen and _events(commits, n) > before)
+    job.wait_for("running", lambda: _at(job, "job_started") > at, START_TIMEOUT_S)
+    steps = {step: round(_at(job, step) - at, 2) for step in STEPS if _at(job, step) > at}
+    return {**steps, "first_commit": round(first.at_s - began_s, 2)}
 
 
-def _stands_by(job: JobProcess) -> bool:
-    """Whether it is ready to run, and does not run."""
-    return _at(job, "standby_ready") > _at(job, "job_started")
+def _events(commits: Commits, number: int) -> int:
+    return sum(commits.events_of(commits.seen[number]).values())
+
+
+def _is_ready(job: JobProcess) -> bool:
+    """Whether another process stands by for the one that runs."""
+    return _at(job, "standby_ready") > _at(job, "standby_started")
 
 
 def _at(job: JobProcess, event: str) -> float:
