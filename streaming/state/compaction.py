@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -62,7 +63,7 @@ class Compactor:
         self._compaction: _Compaction | None = None
         self._saving: Future[None] | None = None
         self._saved: Snapshot | None = None
-        self._tried_at = time.monotonic()
+        self._tried_at = -math.inf  # the first save is due at once: a kill must not make the next start read the topic
         self._backoff_until = 0.0  # no compaction starts before
         self.joins = Latencies()  # durations of compactions; replaced by a new object after each
         self.saved_at: float | None = None  # epoch s: the last save of this process

@@ -2,8 +2,8 @@
 
     python -m tests.faults.restarts --subscriptions 250000 --kills 5 [--standby]
 
-Prints a JSON line per kill: seconds from the kill to each line of the log that a start has, and the longest time without
-a commit of new events. With --standby a second process stands by. All deliveries are checked at the end.
+Prints a JSON line per kill: seconds from the kill to each line of the log that a start has, and the longest time
+without a commit of new events. With --standby a second process stands by. All deliveries are checked at the end.
 """
 
 from __future__ import annotations
