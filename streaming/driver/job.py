@@ -79,6 +79,7 @@ class JobRun:
     spark_checkpoint: str
     scratch: Path
     began: float  # by the monotonic clock
+    is_warm: bool = False  # it has stood by
 
     def stand_by(self, lock: Lock) -> bool:
         """Prepare all that needs no state, and wait until the job that runs has ended; return False if told to stop."""
@@ -210,7 +211,7 @@ class JobRun:
         batches, most = make_batches(), self._events_per_batch(state)
         with ThreadPoolExecutor(1) as warmer, batches.held():
             # While Spark plans the query.
-            warming = warmer.submit(_warm, spark, pipeline, reading=is_direct)
+            warming = warmer.submit(_warm, spark, pipeline, is_warm=self.is_warm, reading=is_direct)
             query = self._query(spark, batches, pipeline.names.sources, begins, most)
             warming.result()
         monitor.enter(RUNNING)
@@ -291,10 +292,13 @@ class JobRun:
         )
 
 
-def _warm(spark: SparkSession, pipeline: Pipeline, *, reading: bool) -> None:
+def _warm(spark: SparkSession, pipeline: Pipeline, *, is_warm: bool, reading: bool) -> None:
     """Warm up the workers. Killed workers are no reason to stop: the first batch starts others."""
     try:
-        warm_up.workers(spark, pipeline.state, pipeline.settings, reading=reading)
+        if is_warm:
+            warm_up.state(spark, pipeline.state, pipeline.settings)
+        else:
+            warm_up.workers(spark, pipeline.state, pipeline.settings, reading=reading)
     except (PySparkException, Py4JJavaError) as error:
         reason = of_worker(str(error)) or workers_lost(str(error)) or error
         if not isinstance(reason, WorkersLost):

@@ -77,7 +77,7 @@ def run(
                         return
                     # It follows the job that has ended: if another one has taken over from that, this one ends too.
                     lineage = checkpoint.owner(location) or lineage
-                    run = replace(run, began=time.monotonic(), lineage=lineage)
+                    run = replace(run, began=time.monotonic(), lineage=lineage, is_warm=True)
                 run.run()
     except BrokenExecutor as error:
         raise ProcessLost(

@@ -49,6 +49,15 @@ def workers(spark: SparkSession, state: State, settings: TaskSettings, *, readin
         rows.mapInArrow(epoch.warm, OUTPUT).toArrow()
 
 
+def state(spark: SparkSession, state: State, settings: TaskSettings) -> None:
+    """Load the state in workers that are warm otherwise."""
+    spark.sparkContext.setJobDescription("loading of the state")
+    n = 2 * spark.sparkContext.defaultParallelism
+    rows = spark.createDataFrame(dry_run.rows(0, n)).repartition(n)
+    for load in state.work(settings):
+        rows.mapInArrow(load, OUTPUT).toArrow()
+
+
 def keep(spark: SparkSession) -> None:
     """Use a worker, so that Spark keeps the idle ones."""
     spark.sparkContext.setJobDescription("standby")
