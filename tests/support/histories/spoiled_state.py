@@ -118,7 +118,7 @@ def _started(world: Sink, directory: Path, elsewhere: Path | None) -> Iterator[L
     """A job on the saved state in a directory, or on a copy elsewhere that it brings to the directory."""
     with pytest.MonkeyPatch.context() as patch:
         world.install(patch)
-        patch.setattr("streaming.state.compaction.SAVE_EVERY_S", 1e9)
+        patch.setattr("streaming.state.compaction.Compactor.save_if_due", lambda *_: None)
         if elsewhere is not None:
             directory.mkdir(parents=True)
             patch.setattr(living, "Store", lambda local: Store(local, Copy(DyingDirectory(elsewhere), local)))

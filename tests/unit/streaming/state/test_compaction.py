@@ -24,7 +24,7 @@ from matchers.language.parsing import parse
 from streaming.errors import JobError, ProcessLost
 from streaming.index import packing, parts
 from streaming.rows import SUBSCRIPTIONS
-from streaming.state import compaction
+from streaming.state import building, compaction
 from streaming.state.compaction import Compactor
 from streaming.state.event_averages import KNOWN_FROM_EVENTS
 from streaming.state.pool import processes
@@ -414,13 +414,15 @@ def test_a_process_that_is_killed_while_it_joins_costs_nothing_but_its_time(tmp_
         state.close()
 
 
-def test_a_process_that_is_killed_again_and_again_ends_the_job_for_now(tmp_path: Path, threads: Executor) -> None:
+def test_a_process_that_is_killed_again_and_again_ends_the_job_for_now(
+    tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = started(Store(tmp_path / "state"), threads)
 
-    def killed(*_: object) -> Path:
+    def killed(*_: object) -> None:
         raise BrokenProcessPool("terminated abruptly")
 
-    compactor_of(state)._store.new_path = killed  # type: ignore[method-assign]
+    monkeypatch.setattr(building, "join", killed)
     with pytest.raises(ProcessLost) as lost:  # noqa: PT012
         for n in MANY:
             subscribe(state, n)
@@ -469,3 +471,19 @@ def test_a_batch_does_not_wait_for_a_part_that_is_being_written(
         go_on.set()
     settled(state)
     assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(9))}}
+
+
+def test_the_state_is_saved_at_once_after_a_start_and_then_after_a_while(tmp_path: Path, threads: Executor) -> None:
+    """Otherwise a kill in the first seconds of a first start would make the next start read the whole topic."""
+    store = Store(tmp_path)
+    state = started(store, threads)
+    subscribe(state, 0)
+    until(lambda: worked(state) and compactor_of(state).saved_at is not None)
+    saved = store.load(EMPTY, {0: state.version})
+    assert saved is not None
+    first = compactor_of(state).saved_at
+    subscribe(state, 1)
+    settled(state)
+    assert compactor_of(state).saved_at == first
+    assert compactor_of(state).unsaved_since is not None
+    state.close()

@@ -11,6 +11,7 @@ import pytest
 
 from matchers.index.snapshot import Snapshot
 from streaming.rows import SUBSCRIPTIONS
+from streaming.state.compaction import Compactor
 from tests.property.test_living import LaterJob, Sink
 from tests.support.doubles.stage import ALICE, BOB, change
 from tests.support.histories.living import Crash
@@ -64,7 +65,7 @@ class SavedJob:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SavedJob]:
     world = SavedJob(tmp_path / "state")
     world.world.install(monkeypatch)
-    monkeypatch.setattr("streaming.state.compaction.SAVE_EVERY_S", 1e9)
+    monkeypatch.setattr(Compactor, "save_if_due", lambda *_: None)  # only when a test says so
     world.write(("kept", ALICE, 0, 1))
     assert world.start() == {"kept": "alice"}
     yield world
