@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -79,25 +79,30 @@ class JobRun:
     spark_checkpoint: str
     scratch: Path
     began: float  # by the monotonic clock
-    is_warm: bool = False  # it has stood by
+    is_warm: bool = False  # its workers are, but for the state
 
-    def stand_by(self, lock: Lock) -> bool:
-        """Prepare all that needs no state, and wait until the job that runs has ended; return False if told to stop."""
+    def stand_by(self, lock: Lock) -> JobRun | None:
+        """Prepare all that needs no state, and wait until the job that runs has ended; return the run that follows, or
+        None if told to stop."""
         settings, began = self.settings, time.monotonic()
+        location, is_warm = settings.query.checkpoint, False
         assembly.check(settings)
         compiling.ahead(settings.matching.algorithm, settings.matching.options, BACKGROUND_NICENESS)
         spark = self.session.value()
         if not lock.acquire():
             standby.prepare(settings, spark, self.scratch)
+            is_warm = True
             if self.past is not None:
                 self.past.tell_progress()
             log.info("standby_ready", start_s=round(time.monotonic() - began, 1))
             if not standby.wait(spark, lock, self.stop):
-                return False
-        checkpoint.take_over_scratch(settings.query.checkpoint)
+                return None
+        checkpoint.take_over_scratch(location)
         lock.leave_standby()
         log.info("standby_started")
-        return True
+        # It follows the job that has ended: if another one has taken over from that, this one ends too.
+        lineage = checkpoint.owner(location) or self.lineage
+        return replace(self, lineage=lineage, began=time.monotonic(), is_warm=is_warm)
 
     def run(self) -> None:
         """Restore the state, take over from the last process, and process batches until told to stop. Raises what ends

@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -61,7 +60,7 @@ def run(
             with checkpoint.scratch(location, stands_by=waits) as scratch, beside(opens(scratch)) as spark:
                 from streaming.driver import job  # its imports take a second, in which Spark's JVM starts
 
-                run = job.JobRun(
+                first = job.JobRun(
                     settings=settings,
                     session=spark,
                     stop=stop,
@@ -72,13 +71,9 @@ def run(
                     scratch=scratch,
                     began=began,
                 )
-                if lock is not None and waits:
-                    if not run.stand_by(lock):
-                        return
-                    # It follows the job that has ended: if another one has taken over from that, this one ends too.
-                    lineage = checkpoint.owner(location) or lineage
-                    run = replace(run, began=time.monotonic(), lineage=lineage, is_warm=True)
-                run.run()
+                run = first.stand_by(lock) if lock is not None and waits else first
+                if run is not None:
+                    run.run()
     except BrokenExecutor as error:
         raise ProcessLost(
             f"a background process (loading, compaction) was killed, often for lack of memory: {error}"
