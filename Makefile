@@ -29,7 +29,7 @@ help: ## this list
 
 setup: $(PACKAGES) $(JARS) ## .venv with the locked packages of a job, jars/ with the pinned jars
 
-warm: setup ## compile the kernels of a job ahead; without, a job does it beside its first batches
+warm: setup ## compile the kernels of a job and archive the classes of its JVM ahead; without, its start is slower
 	@$(RUN) warm
 
 demo: setup ## real events through a real broker, checked (ARGS="--json" and others: run_stream.py demo --help)

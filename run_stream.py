@@ -24,7 +24,8 @@ COMMANDS = {
         ),
         "warm": (
             "commands.machine.warm",
-            "Compile the kernels of a job on all cores, so that its first start is faster. Skips compiled kernels.",
+            "Compile the kernels of a job and archive the classes of its JVM, so that starts are faster. Skips what is "
+            "done.",
         ),
         "jars": ("commands.machine.jars", "Fetch the pinned jars of the job and of the embedded Kafka, once."),
     },

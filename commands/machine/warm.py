@@ -1,4 +1,4 @@
-"""Run the command `warm`: compile kernels before a job needs them."""
+"""Run the command `warm`: compile kernels, and archive Java's classes, before a job needs them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from commands import JARS
 from commands.shared.flags import with_settings
 from commands.shared.terminal import note, out
 from config import Settings
@@ -38,10 +39,6 @@ def warm(
         named(name)
     stages = kernels.needed(names, replays=True)
     left = [name for stage in stages for name in stage]
-    if not left:
-        note(f"all kernels are compiled for {', '.join(names)}")
-        return
-    note(f"compiling kernels, once: {', '.join(left)}")
     began = time.monotonic()
 
     def say(compiled: CompiledKernels) -> None:
@@ -49,6 +46,22 @@ def warm(
         rest = f"; left: {', '.join(left)}" if left else ""
         out.print(f"{compiled.name}: {compiled.kernels} kernels in {compiled.cpu_s:.1f} s of a core{rest}")
 
-    with processes(os.cpu_count() or 1) as pool:
-        kernels.compile(stages, {chosen.algorithm: chosen.options}, pool, say)
-    note(f"done after {time.monotonic() - began:.1f} s")
+    if left:
+        note(f"compiling kernels, once: {', '.join(left)}")
+        with processes(os.cpu_count() or 1) as pool:
+            kernels.compile(stages, {chosen.algorithm: chosen.options}, pool, say)
+        note(f"done after {time.monotonic() - began:.1f} s")
+    else:
+        note(f"all kernels are compiled for {', '.join(names)}")
+    archive_classes(settings)
+
+
+def archive_classes(settings: Settings) -> None:
+    """Archive the classes of a job's JVM, unless that was done."""
+    from streaming.driver.starting import archiving  # imports Spark
+
+    jars = JARS / "spark"
+    if archiving.is_due(settings, jars):
+        note("archiving the classes of Spark's JVM, once; this takes half a minute")
+        archiving.write(settings, jars)
+        note("done")

@@ -32,12 +32,14 @@ class ClassArchive:
 
     def used_or_written(self) -> tuple[str, ...]:
         """Options for a JVM that uses the archive, or else writes one at its end; none if it cannot."""
-        if self.exists():
-            return self.used()
-        return (f"-XX:ArchiveClassesAtExit={self._part}", *QUIET) if os.access(self.directories[0], os.W_OK) else ()
+        return (f"-XX:ArchiveClassesAtExit={self._part}", *QUIET) if self.is_writable() else self.used()
 
     def exists(self) -> bool:
         return self._file.exists()
+
+    def is_writable(self) -> bool:
+        """Whether there is none, and one can be written."""
+        return not self.exists() and os.access(self.directories[0], os.W_OK)
 
     def written_by(self, jvm: subprocess.Popen[bytes]) -> bool:
         """Whether it is a JVM that writes one at its end."""

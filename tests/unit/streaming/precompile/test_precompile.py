@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from commands.machine.warm import app
+from commands.machine import warm
 from matchers import ALGORITHMS
 from matchers.kernels.jit.code_cache import CacheDirectories
 from streaming.precompile import dry_run, kernels, marker
@@ -143,15 +143,16 @@ def test_sparse_subscriptions_run_too() -> None:
 
 @pytest.mark.usefixtures("cache")
 def test_the_command_says_what_there_is_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm, "archive_classes", lambda settings: None)
     monkeypatch.setattr(
         kernels, "compile", lambda stages, options, pool, done: done(kernels.CompiledKernels("scan", 7, 1.5))
     )
-    result = CliRunner().invoke(app, ["scan"])
+    result = CliRunner().invoke(warm.app, ["scan"])
     assert result.exit_code == 0, result.output
     assert "scan: 7 kernels in 1.5 s of a core; left: publishing, reading" in result.output
     for name in ("publishing", "scan", "reading"):
         marker.set_compiled(name)
-    assert "all kernels are compiled for scan" in CliRunner().invoke(app, ["scan"]).output
+    assert "all kernels are compiled for scan" in CliRunner().invoke(warm.app, ["scan"]).output
 
 
 def test_the_image_and_setup_compile_by_the_command() -> None:
