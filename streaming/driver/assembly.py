@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack, closing, contextmanager
@@ -22,6 +21,7 @@ from matchers.index.snapshot import Snapshot
 from matchers.language.lowering import Conjunction, lower
 from matchers.language.parsing import parse
 from streaming import tenants
+from streaming.clock import steady_s
 from streaming.codecs import RegistrySettings
 from streaming.console.console import Console
 from streaming.driver import session, sources
@@ -365,7 +365,7 @@ def monitored(
         algorithm=settings.matching.algorithm,
         codec=", ".join(dict.fromkeys(topic.codec for topic in sources.events.values())),
         pid=os.getpid(),
-        started_at=time.time(),
+        started_at=steady_s(),
         stalled_after_s=options.stalled_after_s,
         stuck_after_s=options.stuck_after_s,
         past=past,

@@ -48,7 +48,7 @@ class Figures:
 
     def with_batch(self, report: Report, now: float) -> Figures:
         duration = Latencies()
-        duration.add(1000 * (now - report.start))
+        duration.add(1000 * report.duration_s)
         return Figures(
             self.batches + 1,
             self.events + report.events,

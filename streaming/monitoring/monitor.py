@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from matchers.index.snapshot import Part, Snapshot
+from streaming.clock import steady_s
 from streaming.documents.subscriber_metrics import LookedUp, LookUp
 from streaming.errors import JobError
 from streaming.index import packing
@@ -60,7 +60,7 @@ class Monitor(Observer):
         about: About,
         topics: SourceTopics,
         ask: Callable[[], Ends] | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = steady_s,
         committed: Committed | None = None,
     ) -> None:
         self._about = about

@@ -51,6 +51,8 @@ class Report:
     false_positives: float
     start: float = field(default_factory=time.time)  # epoch s
     ended: float = 0.0  # 0: it has not
+    began_s: float = field(default_factory=time.monotonic)
+    duration_s: float = 0.0  # at its end
     rows: int = 0
     bytes: int = 0  # of them
     partitions: int = 0  # that a task's transaction has records for, at most
@@ -130,10 +132,10 @@ class Report:
 
     def fields(self) -> dict[str, Any]:
         """The fields of the log line. Call it at the end of the batch."""
-        self.ended = time.time()
+        self.ended, self.duration_s = time.time(), time.monotonic() - self.began_s
         for name in LOGGED:
             self.spent_ms[f"{name}_ms"] = 1000 * sum(s.ended - s.began for s in self.stages if s.name == name)
-        self.spent_ms["duration_ms"] = 1000 * (self.ended - self.start)
+        self.spent_ms["duration_ms"] = 1000 * self.duration_s
         return {
             "batch_id": self.number,
             "event_count": self.events,

@@ -136,7 +136,7 @@ class Owner:
         With `starting` the offsets only mark that this process has begun a first start, so that an older process that
         was suspended in its own first start ends. Raises Aborted, Fenced, or another JobError; then nothing is visible.
         """
-        began = time.time()
+        began = time.monotonic()
         try:
             note = f"{self.note} {STARTING}" if starting else self.note
             done = self._producer.publish(records, offsets, dict.fromkeys(offsets, note))
@@ -146,7 +146,7 @@ class Owner:
             self._last |= self._own(offsets)
             self._starting = starting if offsets else self._starting
             return done.sent_at, done.committed_at
-        if self._reopened(offsets, timed_out=time.time() - began >= self._producer.timeout_s):
+        if self._reopened(offsets, timed_out=time.monotonic() - began >= self._producer.timeout_s):
             return time.time(), time.time()
         raise Aborted("the transaction timed out (transaction.timeout.ms)", self._producer.newest) from unsettled
 

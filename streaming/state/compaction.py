@@ -15,6 +15,7 @@ import numpy as np
 
 from matchers.contract.tables import Int32
 from matchers.index.snapshot import Part, Snapshot
+from streaming.clock import steady_s
 from streaming.errors import JobError, ProcessLost, StorageFailed
 from streaming.index import notes, packing
 from streaming.kafka.retention import DAY_MS
@@ -67,7 +68,7 @@ class Compactor:
         self._backoff_until = 0.0  # no compaction starts before
         self.joins = Latencies()  # durations of compactions; replaced by a new object after each
         self.saved_at: float | None = None  # epoch s: the last save of this process
-        self.unsaved_since: float | None = time.time()  # epoch s: of the oldest unsaved change
+        self.unsaved_since: float | None = steady_s()  # of the oldest unsaved change
         self._failure = ""  # of the last save
 
     @property
@@ -110,7 +111,8 @@ class Compactor:
             )
         due = snapshot.due()
         if self._compaction is None and time.monotonic() >= self._backoff_until and (parts := snapshot.parts[due]):
-            long_ago = 1000 * time.time() - LATE_MS
+            # A clock that jumps ahead must remove no subscription that is in force.
+            long_ago = 1000 * min(time.time(), steady_s()) - LATE_MS
             removed = tuple(map(_with_expired, parts, snapshot.removed[due], repeat(long_ago)))
             future = self._joins.submit(self._join, parts, removed, snapshot, seen)
             self._compaction = _Compaction(parts, removed, due.stop, time.monotonic(), future)
@@ -124,7 +126,7 @@ class Compactor:
             self._saving = None
             self._finish(saving.result)
         if snapshot is not self._saved and self.unsaved_since is None:
-            self.unsaved_since = time.time()
+            self.unsaved_since = steady_s()
         due = time.monotonic() - self._tried_at >= SAVE_EVERY_S
         if due and self._saving is None and snapshot is not self._saved:
             self._saved, self._tried_at = snapshot, time.monotonic()
@@ -154,7 +156,7 @@ class Compactor:
         else:
             if self._failure:
                 log.info("state_save_recovered")
-            self._failure, self.saved_at, self.unsaved_since = "", time.time(), None
+            self._failure, self.saved_at, self.unsaved_since = "", steady_s(), None
 
     def _retired(self, snapshot: Snapshot) -> list[Part]:
         """The parts that are no longer in use, and never will be. A part that comes into use later, even during the

@@ -33,6 +33,7 @@ from streaming.state.remote import Copy
 log = logger("sluice.state")
 
 KEPT_MANIFESTS = 2
+AHEAD_S = 60.0  # that clocks of two hosts may differ
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,8 @@ class Store:
             return "subscriptions.tenants has changed"
         if any(offset > committed.get(partition, 0) for partition, offset in manifest.positions.items()):
             return "it is ahead of what was committed"
+        if manifest.written_at - now > AHEAD_S:
+            return "it is from the future by this machine's clock, so its age is unknown"
         if now - manifest.written_at > DAY_MS / 1000:
             return "it is more than a day old"
         return None

@@ -29,7 +29,7 @@ class TaskCount:
         """The number for the next epoch, 1 to `most`. `last` is the report of the last one that had any records."""
         if last is None or last is self._last:
             return max(1, min(most, self._tasks))
-        rate = last.events / max(0.001, last.ended - last.start)
+        rate = last.events / max(0.001, last.duration_s)
         if last.behind > BEHIND_S * rate > 0:
             self.per_task = min(EVENTS_PER_TASK_S, SHARE * rate / self._tasks)
         else:

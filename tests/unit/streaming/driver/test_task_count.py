@@ -12,7 +12,7 @@ CORES = 100
 
 def epoch(events: int, *, behind: int = 0, partitions: int = 1) -> Report:
     """Return the report of an epoch of a second."""
-    return Report(0, 0.0, start=10.0, ended=11.0, events=events, behind=behind, partitions=partitions)
+    return Report(0, 0.0, duration_s=1.0, events=events, behind=behind, partitions=partitions)
 
 
 def test_the_first_epoch_and_a_small_load_have_one_task() -> None:

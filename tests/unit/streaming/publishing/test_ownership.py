@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.topics import Topic
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Aborted, Offsets, ProducerEpoch
-from streaming.publishing.ownership import Owner
+from streaming.publishing.ownership import TAKEOVER_S, Owner
 from streaming.publishing.slot import Committed
 from tests.support.doubles.brokers import Brokers
 from tests.support.doubles.spark_double import Frame, WithoutSpark
@@ -139,6 +140,19 @@ def test_who_was_fenced_goes_on_if_nobody_claims(broker: Brokers) -> None:
         old.publish([], dict.fromkeys(PLACES, 6))
     old.publish([], dict.fromkeys(PLACES, 6))
     assert old.committed(PLACES) == dict.fromkeys(PLACES, 6)
+
+
+@pytest.mark.parametrize("jump_s", [3_600.0, -3_600.0], ids=["ahead", "back"])
+def test_a_clock_that_jumps_leaves_the_other_its_time_to_claim(
+    broker: Brokers, monkeypatch: pytest.MonkeyPatch, jump_s: float
+) -> None:
+    old, _ = fenced()
+    times = itertools.count(broker.time(), jump_s)
+    monkeypatch.setattr(broker, "time", lambda: next(times))
+    before = broker.monotonic()
+    with pytest.raises(Aborted):
+        old.publish([], dict.fromkeys(PLACES, 6))
+    assert broker.monotonic() - before >= TAKEOVER_S
 
 
 def test_a_topic_that_does_not_exist_aborts_and_one_that_comes_late_is_waited_for(

@@ -128,6 +128,20 @@ def test_what_expired_less_than_a_day_ago_is_still_there_for_late_events(tmp_pat
     state.close()
 
 
+def test_a_clock_that_jumps_ahead_by_days_removes_nothing(
+    tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = int(time.time())
+    state = started(Store(tmp_path), threads)
+    monkeypatch.setattr(time, "time", lambda: now_s + 3 * 86_400.0)
+    tomorrow = datetime.fromtimestamp(now_s + 86_400, UTC).isoformat()
+    for n in MANY:
+        subscribe(state, n, ALICE | {"expires_at": tomorrow})
+    settled(state)
+    assert delivered(state, event(0, {"x": 1}, timestamp=1000 * now_s)) == {0: {"alice": names_of(*MANY)}}
+    state.close()
+
+
 def test_parts_that_are_joined_stay_as_they_are_and_changes_meanwhile_count(tmp_path: Path, later: Later) -> None:
     state = started(Store(tmp_path), later)
     for n in range(6):

@@ -165,6 +165,8 @@ def test_of_what_is_spoiled_the_version_before_it_is_used(
         ({"shards": 2}, {0: 30}, 20),
         pytest.param({"written_at": time.time() - 23 * 3600}, {0: 30}, 30, id="23 hours old"),
         pytest.param({"written_at": time.time() - 25 * 3600}, {0: 30}, 20, id="25 hours old"),
+        pytest.param({"written_at": time.time() + 30}, {0: 30}, 30, id="by a clock ahead by half a minute"),
+        pytest.param({"written_at": time.time() + 3600}, {0: 30}, 20, id="by a clock ahead by an hour"),
     ],
     ids=str,
 )
