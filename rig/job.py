@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import orjson
@@ -29,14 +30,23 @@ LINES = 60  # of a log, that are shown
 class LoggedProcess:
     """`with LoggedProcess(name, command, log) as process`: it has started; at the end it and all below it are killed.
 
-    The file `log` gets all that they print. Their temporary files go below `scratch`, by default beside the log.
+    The file `log` gets all that they print. Their temporary files go below `scratch`, by default beside the log. They
+    have the variables of this process and those of `environment`.
     """
 
-    def __init__(self, name: str, command: Sequence[str], log: Path, scratch: Path | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        scratch: Path | None = None,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.log = log
         self._name = name
         self._command = command
         self._scratch = scratch or log.parent
+        self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -67,7 +77,7 @@ class LoggedProcess:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # by which its processes are found after their parent has ended
-                env={**os.environ, "TMPDIR": str(self._scratch)},
+                env={**os.environ, **self._environment, "TMPDIR": str(self._scratch)},
                 preexec_fn=die_with_parent,
             )
 
@@ -107,8 +117,9 @@ class LoggedProcess:
 
 
 class JobProcess(LoggedProcess):
-    """The job. `flags` are settings by dotted name, a local query.checkpoint among them. The code is that of `home`.
-    Where it is `supervised`, it restarts itself. One that `stands_by` waits while another runs on its checkpoint."""
+    """The job. `flags` are settings by dotted name, a local query.checkpoint among them; they override those of the
+    TOML file `config`. The code is that of `home`. Where it is `supervised`, it restarts itself. One that `stands_by`
+    waits while another runs on its checkpoint."""
 
     def __init__(
         self,
@@ -119,13 +130,16 @@ class JobProcess(LoggedProcess):
         supervised: bool = False,
         stands_by: bool = False,
         scratch: Path | None = None,
+        config: Path | None = None,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         arguments = {**flags, "log.format": "json"}
         assignments = [part for name, value in arguments.items() for part in ("--set", f"{name}={value}")]
         supervise = ["--supervise"] if supervised else []
         standby = ["--standby"] if stands_by else []
-        command = [sys.executable, str(home / "run_stream.py"), "run", *supervise, *standby, *assignments]
-        super().__init__("the job", command, log, scratch)
+        file = ["--config", str(config)] if config else []
+        command = [sys.executable, str(home / "run_stream.py"), "run", *supervise, *standby, *file, *assignments]
+        super().__init__("the job", command, log, scratch, environment)
         self.flags = flags
         self.checkpoint = Path(flags["query.checkpoint"])
         self._runs = 0  # that earlier processes have logged

@@ -15,6 +15,7 @@ from config import load as load_settings
 from rig.broker import EmbeddedBroker
 from rig.child import HOME
 from rig.load import Load
+from streaming import tenants
 from streaming.errors import JobError
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster
@@ -100,7 +101,8 @@ def create_topics(
 ) -> None:
     """Create the topics of the job, with more `config` of Kafka's by topic. For `kept_ms` no status is compacted away,
     so that each can be checked. Raises JobError."""
-    more = {settings.subscriptions.status_topic: {"min.compaction.lag.ms": str(kept_ms)}, **config}
+    statuses = (tenant.status_topic for tenant in tenants.of(settings).values())
+    more = {**{topic: {"min.compaction.lag.ms": str(kept_ms)} for topic in statuses}, **config}
     topics = layout.topics(settings, partitions, replicas)
     rejected = cluster.topics().create(replace(t, config={**t.config, **more.get(t.name, {})}) for t in topics)
     if rejected:

@@ -11,6 +11,7 @@ import orjson
 from rig.check import NEVER
 
 NOTHING = -1
+TENANT = 10_000_000  # more than a tenant has ids
 
 
 class RecordOrigin(NamedTuple):
@@ -93,8 +94,14 @@ def delivery_of(subscriber: int, headers: Mapping[str, bytes], value: bytes) -> 
         subscriber=subscriber,
         version=int(headers.get("ce_matchversion", -1)),
         checksum=crc32(value),
-        ids=tuple(int(id[1:]) for id in orjson.loads(headers["ce_subscriptionids"])),
+        ids=tuple(number_of(id) for id in orjson.loads(headers["ce_subscriptionids"])),
     )
+
+
+def number_of(id: str) -> int:
+    """Return the number of an id: 17 of `s17`, and 2 * TENANT + 17 of `t2/s17`, which belongs to the tenant t2."""
+    tenant, _, own = id.rpartition("/")
+    return int(own[1:]) + TENANT * int(tenant[1:] or 0)
 
 
 def origin_of(headers: Mapping[str, bytes]) -> RecordOrigin:

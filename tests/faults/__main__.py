@@ -26,6 +26,8 @@ def main() -> int:
     arguments.add_argument("--cluster", action="store_true", help="on a Spark cluster of its own")
     arguments.add_argument("--replicated", action="store_true", help="three brokers, with three replicas of all topics")
     arguments.add_argument("--compacted", action="store_true", help="a compacted topic of events")
+    arguments.add_argument("--topics", action="store_true", help="two topics of events, and two tenants")
+    arguments.add_argument("--past", action="store_true", help="subscriptions that begin in the past, and replays")
     arguments.add_argument("--transactions", type=int, default=2, choices=(1, 2), help="their version on the broker")
     arguments.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the job")
     arguments.add_argument("--json", type=Path, help="a file for the outcome")
@@ -46,7 +48,9 @@ def main() -> int:
     tell(f"seed {seed}")
     try:
         more = {"matching.algorithm": "scan", **dict(setting.split("=", 1) for setting in given.set)}
-        with System(LOAD, more, given.cluster, given.replicated, given.compacted, given.transactions) as system:
+        with System(
+            LOAD, more, given.cluster, given.replicated, given.compacted, given.transactions, given.topics, given.past
+        ) as system:
             tell("the job runs")
             kinds, left_out = possible(asked, system)
             for kind, reason in left_out.items():

@@ -6,8 +6,6 @@ They use topics of their own, so they do not disturb the job, and its deliveries
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,20 +14,17 @@ from random import Random
 import orjson
 from confluent_kafka import Producer
 
-from rig.child import HOME
 from streaming.documents import records
 from streaming.documents.messages import headers_of
 from streaming.errors import JobError
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import TIMEOUT_S, Topic
-from streaming.process.child import die_with_parent
 from streaming.rows import ConsumerRecord
+from tests.faults.commands import complete
 from tests.faults.system import System
 
 KILLS = 4
-LIVES_S = (1.0, 4.0)  # before a kill: it takes a second or two until it sends something
-ENDS_WITHIN_S = 240.0
 LETTERS = 20_000
 RATE = 20_000  # events a second, so that a replay takes some seconds
 NUMBERS = itertools.count()
@@ -41,7 +36,7 @@ def replay(system: System, r: Random) -> float:
     flags = {
         "query.name": name,
         "kafka.bootstrap_servers": system.cluster.bootstrap_servers,
-        "events.topic": system.settings.events.topic,
+        "events.topics": ",".join(system.settings.events.names),
         "subscriptions.topic": f"{name}.subscriptions",
         "subscriptions.status_topic": f"{name}.status",
     }
@@ -55,7 +50,12 @@ def replay(system: System, r: Random) -> float:
     began = time.monotonic()
     try:
         for kind, prefix in prefixes.items():
-            _run(command, {**flags, "deliveries.prefix": prefix, "query.name": f"{name}.{kind}"}, r, kind == "killed")
+            _run(
+                command,
+                {**flags, "deliveries.prefix": prefix, "query.name": f"{name}.{kind}"},
+                r,
+                KILLS if kind == "killed" else 0,
+            )
         killed, whole = (_values(system.cluster, prefix + "r") for prefix in prefixes.values())
         if killed != whole or not whole:
             counts = [sum(map(len, values.values())) for values in (killed, whole)]
@@ -85,7 +85,7 @@ def redrive(system: System, r: Random) -> float:
     _write(system.cluster, letters)
     began = time.monotonic()
     try:
-        _run(["dlq", "redrive", "--all-letters"], flags, r, kills=True)
+        _run(["dlq", "redrive", "--all-letters"], flags, r, KILLS)
         sent = sorted(int(value or b"") for values in _values(system.cluster, topics[0]).values() for value in values)
         if sent != list(range(LETTERS)):
             raise JobError(f"of {LETTERS:,} letters {len({*sent}):,} were sent again, in {len(sent):,} records")
@@ -94,29 +94,9 @@ def redrive(system: System, r: Random) -> float:
     return time.monotonic() - began
 
 
-def _run(command: Sequence[str], flags: Mapping[str, str], r: Random, kills: bool) -> None:
-    """Run a command to its end; with `kills`, begin it again after each kill -9."""
+def _run(command: Sequence[str], flags: Mapping[str, str], r: Random, kills: int) -> None:
     settings = [flag for name, value in flags.items() for flag in ("--set", f"{name}={value}")]
-    for left in reversed(range(KILLS + 1 if kills else 1)):
-        process = subprocess.Popen(
-            [sys.executable, "run_stream.py", *command, *settings],
-            cwd=HOME,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            preexec_fn=die_with_parent,
-        )
-        try:
-            said, _ = process.communicate(timeout=r.uniform(*LIVES_S) if left else ENDS_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            said, _ = process.communicate()
-            if not left:
-                raise JobError(f"`{' '.join(command)}` did not end in {ENDS_WITHIN_S:.0f} s:\n{said}") from None
-            continue
-        if process.returncode:
-            raise JobError(f"`{' '.join(command)}` ended with exit code {process.returncode}:\n{said}")
-        return
+    complete([*command, *settings], r, kills)
 
 
 def _create(cluster: Cluster, topics: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from streaming.publishing.fencing import slot_name
 from streaming.publishing.slot import Slot
 from tests.faults import interrupted
 from tests.faults.checking.check import Gone
+from tests.faults.clock.clocks import ROLES
 from tests.faults.load import rubbish
 from tests.faults.proxy import Proxy
 from tests.faults.system import TRANSACTION_TIMEOUT_S, System
@@ -36,6 +37,7 @@ ALGORITHMS = ("scan", "counting", "tiles", "auto")
 NO_QUOTA, AMPLE_QUOTA = "0", "1000000"  # deliveries/s
 ENDS_HANGING_WITHIN_S = 240.0
 LOOKS_S = 1.0  # for the worker that works most
+JUMP_S = (3_600.0, 43_200.0)  # of a clock
 BROKER_PAUSE_S = (3.0, 38.0)  # the controller misses a broker after 9 s
 # Of records. In microseconds the first, the fourth and the fifth are beyond 64 bits; -1 is how Kafka says "none"; then
 # the first millisecond of 10000, and the last before the Gregorian calendar.
@@ -333,6 +335,17 @@ def timestamp(system: System, r: Random) -> float:
     return 0.0
 
 
+def clock(system: System, r: Random) -> float:
+    """The clock of the driver or of the workers jumps by hours, ahead or back, and after some time back again."""
+    role, ahead_s = r.choice(ROLES), r.choice((-1, 1)) * r.uniform(*JUMP_S)
+    system.clocks.set(role, ahead_s)
+    try:
+        time.sleep(r.uniform(5.0, 15.0))
+    finally:
+        system.clocks.set(role, 0.0)
+    return 0.0
+
+
 def _delete(system: System, subscribers: Sequence[int]) -> None:
     names = [system.reading.topic_of(subscriber) for subscriber in subscribers]
     seen = system.commits.seen
@@ -485,6 +498,7 @@ KINDS: dict[str, Kind] = {
     "burst": burst,
     "poison": poison,
     "timestamp": timestamp,
+    "clock": clock,
     "replay": interrupted.replay,
     "redrive": interrupted.redrive,
 }

@@ -115,6 +115,8 @@ def run(system: System, kinds: Sequence[str], seed: int, tell: Tell) -> Outcome:
     writing = system.writing
     transactions = {f"transactions_{name}": n for name, n in writing.transactions.transactions.items()}
     written = {"events": writing.events, "changes": writing.changes, **transactions}
+    if system.past:
+        written |= system.past.counts()
     return Outcome(seed, faults, found, restarts, written, failure)
 
 

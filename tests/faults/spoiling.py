@@ -85,7 +85,7 @@ def run(minutes: float, seed: int, tell: Callable[[str], None]) -> bool:
         settings, cluster = here.settings, here.cluster
         sources = {settings.events.topic: PARTITIONS, settings.subscriptions.topic: PARTITIONS}
         with (
-            Commits(cluster, "spoiled", sources, settings.events.topic) as commits,
+            Commits(cluster, "spoiled", sources, [settings.events.topic]) as commits,
             JobProcess(here.flags, here.directory / "job.log", supervised=True) as job,
         ):
             job.wait_until_running(START_TIMEOUT_S)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -24,6 +25,9 @@ from streaming.kafka.topics import TIMEOUT_S
 from tests.faults.checking.check import Found, Gone, check
 from tests.faults.checking.commits import Commits
 from tests.faults.checking.reading import Reading
+from tests.faults.checking.sources import tenants_of
+from tests.faults.clock.clocks import Clocks
+from tests.faults.load.past import Past
 from tests.faults.load.writing import Writing
 from tests.faults.proxy import Proxy
 from tests.support.disk import Disk
@@ -32,12 +36,14 @@ from tests.support.spark_cluster import SparkCluster
 
 NAME = "faults"
 REPLICAS = 3  # of all topics, where there are three brokers
+SEVERAL = Path(__file__).parent / "several.toml"
+OF_TENANT = 4  # a tenant has this part of the subscriptions of the job's own topic
 OTHER_VERSION = "0.1.1"
 DISK_MB, LOG_DISK_MB = 64, 2_048  # of checkpoints, and of the broker
 TRANSACTION_TIMEOUT_S = 8
 START_TIMEOUT_S = 300.0  # the first time, kernels may have to be compiled
 CATCH_UP_TIMEOUT_S = 240.0
-ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}  # the broker takes records of any time
+ANY_TIME = {"log.message.timestamp.after.max.ms": str(2**63 - 1)}  # the broker takes records of any time
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "5000", "min.cleanable.dirty.ratio": "0.01"}
 LOOKS, LOOK_AGAIN_S = 5, 1.0  # what was committed may become visible a moment later
 
@@ -59,7 +65,8 @@ class System:
     """`with System(load, flags) as system`: entered when the job runs. Nothing is left of it afterwards.
 
     With `on_cluster` it has a Spark cluster, and with `replicated` three brokers, without a proxy and a disk of theirs.
-    The events topic is `compacted` or not. A single broker has `transactions` of version 1 or 2.
+    The first topic of events is `compacted` or not. With `several` there are two of those, and two tenants. A single
+    broker has `transactions` of version 1 or 2. With `past` there are subscriptions with a start in the past.
     """
 
     def __init__(
@@ -70,6 +77,8 @@ class System:
         replicated: bool = False,
         compacted: bool = False,
         transactions: int = 2,
+        several: bool = False,
+        past: bool = False,
     ) -> None:
         self.load = load
         self._flags = flags
@@ -77,6 +86,9 @@ class System:
         self._replicas = REPLICAS if replicated else 1
         self.compacted = compacted
         self._transactions = transactions
+        self._config = SEVERAL if several else None
+        self._has_past = past
+        self.past: Past | None = None
         self.home = HOME  # of the code
         self.proxy: Proxy | None = None
         self.log_disk: Disk | None = None
@@ -96,19 +108,20 @@ class System:
     def _enter(self, stack: ExitStack) -> None:
         self.directory = Path(mkdtemp(prefix="sluice-faults-"))
         stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
+        self.clocks = Clocks(self.directory / "clocks")
         self.disk = stack.enter_context(Disk(self.directory / "disk", DISK_MB))
         self.brokers = self._replicated(stack) if self._replicas > 1 else [self._alone(stack)]
         self.cluster = Cluster(",".join(broker.bootstrap_servers for broker in self.brokers), CLIENT)
         self.spark = stack.enter_context(SparkCluster(self.directory / "spark")) if self._on_cluster else None
         flags = self.flags()
-        self.settings = load_settings(flags=flags)
-        names = self.settings.events.topic, self.settings.subscriptions.topic
-        config = {names[0]: {**ANY_TIME, **(COMPACTED if self.compacted else {})}, names[1]: ANY_TIME}
+        self.settings = load_settings(self._config, flags)
+        events, changes = self.settings.events.names, self._changes()
+        config = {events[0]: COMPACTED} if self.compacted else {}
         create_topics(self.cluster, self.settings, PARTITIONS, self._replicas, config=config)
         self.reading = Reading(Cluster(self.cluster.bootstrap_servers, IMPATIENT), self.settings, PARTITIONS)
-        self.writing = Writing(self.load, self.cluster, names[0], PARTITIONS, names[1], self.compacted)
+        self.writing = Writing(self.load, self.cluster, events, PARTITIONS, changes, self.compacted)
         self.writing.first()
-        self.commits = Commits(self.cluster, NAME, dict.fromkeys(names, PARTITIONS), names[0])
+        self.commits = Commits(self.cluster, NAME, dict.fromkeys((*events, *changes), PARTITIONS), events)
         stack.enter_context(self.commits)
         self._jobs = stack.enter_context(ExitStack())
         self.job = self.start(flags)
@@ -118,18 +131,21 @@ class System:
             "at work", lambda: any(self.commits.events_of(self.commits.seen[-1]).values()), START_TIMEOUT_S
         )
 
+        if self._has_past:
+            self.past = stack.enter_context(self._past())
+
     def _alone(self, stack: ExitStack) -> EmbeddedBroker:
         """A broker with its own disk, which the job reaches by the proxy."""
         disk = self.log_disk = stack.enter_context(Disk(self.directory / "log", LOG_DISK_MB))
         direct, proxied = free_port(), free_port()
         proxy = self.proxy = stack.enter_context(Proxy(proxied))
-        properties = _listeners(direct, proxied, proxy.port, free_port())
+        properties = ANY_TIME | _listeners(direct, proxied, proxy.port, free_port())
         features = ("--feature", f"transaction.version={self._transactions}")
         broker = EmbeddedBroker(JARS, disk.path / "kafka", port=direct, properties=properties, format=features)
         return stack.enter_context(broker)
 
     def _replicated(self, stack: ExitStack) -> list[EmbeddedBroker]:
-        cluster = stack.enter_context(EmbeddedCluster(JARS, self.directory / "kafka"))
+        cluster = stack.enter_context(EmbeddedCluster(JARS, self.directory / "kafka", properties=ANY_TIME))
         return list(cluster.brokers.values())
 
     def flags(self) -> dict[str, str]:
@@ -148,7 +164,10 @@ class System:
 
     def start(self, flags: Mapping[str, str]) -> JobProcess:
         log = self.directory / f"job{len(self.jobs)}.log"
-        job = self._jobs.enter_context(JobProcess(flags, log, home=self.home, supervised=True))
+        environment = self.clocks.environment
+        job = self._jobs.enter_context(
+            JobProcess(flags, log, home=self.home, supervised=True, config=self._config, environment=environment)
+        )
         self.jobs.append(job)
         return job
 
@@ -184,9 +203,10 @@ class System:
         """Check what is committed so far."""
         for _ in range(LOOKS):
             ends = self.commits.committed()
+            began = self.past.began() if self.past else []
             outcomes = self.writing.transactions.outcomes()
             self.reading.advance()
-            found = check(self.reading, ends, self.gone, self.load, tuple(self.writing.spread), outcomes)
+            found = check(self.reading, ends, self.gone, self.load, tuple(self.writing.spread), outcomes, began)
             if found.right:
                 break
             time.sleep(LOOK_AGAIN_S)
@@ -194,6 +214,8 @@ class System:
 
     def finish(self) -> Found:
         """No more load; the job does the rest and stops in order."""
+        if self.past:
+            self.past.finish()
         self.writing.finish()
         target = self.commits.ends()
         self.job.wait_for("done", lambda: self._behind(target) == 0, CATCH_UP_TIMEOUT_S)
@@ -202,10 +224,10 @@ class System:
         return found
 
     def add_partitions(self) -> None:
-        """Add a partition to both topics. No two changes of an id are in flight in different partitions: their statuses
-        would have the same version, which does not order them."""
-        names = (self.settings.events.topic, self.settings.subscriptions.topic)
-        with self.writing.changes_held():
+        """Add a partition to each topic that the job reads. No two changes of an id are in flight in different
+        partitions: their statuses would have the same version, which does not order them."""
+        names = (*self.settings.events.names, *tenants_of(self.settings))
+        with self.writing.changes_held(), self.past.held() if self.past else nullcontext():
             self.settle()
             more = self.reading.partitions + 1
             admin = AdminClient(self.cluster.client())
@@ -223,6 +245,29 @@ class System:
         self.cluster.topics().delete(names)
         for name in names:
             self.reading.deleted(name)
+
+    def _past(self) -> Past:
+        """Return subscriptions with a start, of the job's own topic, and of the first tenant where there are any."""
+        own = {"query.name": NAME, "kafka.bootstrap_servers": self.cluster.bootstrap_servers}
+        settings = [flag for name, value in own.items() for flag in ("--set", f"{name}={value}")]
+        settings += ["--config", str(self._config)] if self._config else []
+        topics: dict[str, Sequence[str]] = {self.settings.subscriptions.topic: ()}
+        for name, tenant in islice(self.settings.subscriptions.tenants.items(), 1):
+            topics[tenant.topic] = ("--tenant", name)
+
+        def committed() -> dict[tuple[str, int], int]:
+            by_number = self.commits.events_of(self.commits.seen[-1])
+            return dict(zip(self.reading.event_partitions.places, by_number.values(), strict=True))
+
+        return Past(settings, topics, self.load.symbols, self.settings.events.by_topic, committed, self.load.seed)
+
+    def _changes(self) -> dict[str, Load]:
+        """Return the load of each topic of subscriptions."""
+        load, few = self.load, self.load.subscriptions // OF_TENANT
+        return {
+            topic: replace(load, seed=load.seed + of.number, subscriptions=few) if of.number else load
+            for topic, of in tenants_of(self.settings).items()
+        }
 
     def _behind(self, target: Mapping[tuple[str, int], int]) -> int:
         committed = self.commits.committed()

@@ -15,12 +15,14 @@ from rig import check as living
 from rig.check import Answer, Deliveries, Events, Expected
 from rig.load import Load
 from rig.records import DeliveryRecord, RecordOrigin
+from tests.faults.checking.past import wrong_past
 from tests.faults.checking.reading import Dead, Reading
+from tests.faults.load.past import Began
 from tests.faults.load.transactions import Outcomes
 
 SHOWN = 10
 Ends = Mapping[tuple[str, int], int]
-Spread = Sequence[tuple[int, int]]  # from which event on there are how many partitions
+Spread = Sequence[tuple[int, int]]  # from which event on there are how many partitions, of all topics together
 NO_TRANSACTIONS = Outcomes(frozenset(), frozenset())
 
 
@@ -46,10 +48,14 @@ class Found:
     wrong_dead_letters: int  # rubbish without one, with several or with other bytes, and all that are of nothing
     wrong_events: int  # events of the topic that are not those that were written, in their order
     details: list[str] = field(default_factory=list)
+    past: int = 0  # deliveries of replays and of starts in the past
+    wrong_past: int = 0  # partitions of those that are not delivered as they must
 
     @property
     def right(self) -> bool:
-        return self.answer.right and not (self.out_of_order or self.wrong_dead_letters or self.wrong_events)
+        return self.answer.right and not (
+            self.out_of_order or self.wrong_dead_letters or self.wrong_events or self.wrong_past
+        )
 
     def as_data(self) -> dict[str, Any]:
         """JSON."""
@@ -64,8 +70,10 @@ def check(
     load: Load,
     spread: Spread = (),
     transactions: Outcomes = NO_TRANSACTIONS,
+    began: Sequence[Began] = (),
 ) -> Found:
-    """Check the events and changes before `ends`, all of which the job has committed. Records with strange timestamps
+    """Check the events and changes before `ends`, all of which the job has committed, and the past events of the
+    subscriptions that `began` before `reading` advanced. Records with strange timestamps
     are either processed like others or set aside like rubbish."""
     aside = reading.strange.keys() & {letter.origin for letter in reading.dead}
     changes, events = reading.as_changes(ends, aside), reading.as_events(ends, aside)
@@ -81,9 +89,15 @@ def check(
     known = every.keys() - rubbish.keys()
     dead = wrong_dead_letters(rubbish, [d for d in reading.dead if d.origin not in known])
     wrong_events = [
-        *_wrong_events(reading.as_events(ends), reading.transactional, load, spread),
+        *_wrong_events(
+            reading.as_events(ends),
+            [(reading.event_partitions.number(*at[:2]), at.offset) for at in reading.transactional],
+            load,
+            spread,
+        ),
         *wrong_transactions(list(reading.transactional.values()), transactions),
     ]
+    past = list(wrong_past(reading, began))
     details = [
         *(f"missing: to r{s}, event {p}-{o}" for s, p, o in lost),
         *(f"unexpected: {d}" for d in _unexpected(due, deliveries, listed)),
@@ -91,6 +105,7 @@ def check(
         *(f"out of order: {d}" for d in disorder),
         *(f"dead letters: {text}" for text in dead),
         *(f"written: {text}" for text in wrong_events),
+        *(f"past: {text}" for text in past),
     ]
     return Found(
         Answer(**(asdict(answer) | {"missing": len(lost)})),
@@ -99,6 +114,8 @@ def check(
         len(dead),
         len(wrong_events),
         [text for kind in _by_kind(details) for text in kind[:SHOWN]],
+        sum(map(len, reading.past.values())),
+        len(past),
     )
 
 
@@ -160,14 +177,17 @@ def wrong_transactions(numbers: Sequence[int], transactions: Outcomes) -> Iterat
             yield f"event {number} of the transactions was aborted, and is there"
 
 
-def _wrong_events(events: Events, transactional: Iterable[RecordOrigin], load: Load, spread: Spread) -> Iterator[str]:
-    """Event n of the load is the next of partition n % partitions, of those that there were when it was written."""
+def _wrong_events(
+    events: Events, transactional: Iterable[tuple[int, int]], load: Load, spread: Spread
+) -> Iterator[str]:
+    """Event n of the load is the next of partition n % partitions, of those that there were when it was written. The
+    events of transactions are given by partition and offset."""
     partitions = len(events.start) - 1
     of_load = events.symbol >= 0
     start = events.start.tolist()
-    for at in transactional:
-        if start[at.partition] + at.offset < start[at.partition + 1]:
-            of_load[start[at.partition] + at.offset] = False
+    for partition, offset in transactional:
+        if start[partition] + offset < start[partition + 1]:
+            of_load[start[partition] + offset] = False
     own = [events.checksum[a:b][of_load[a:b]] for a, b in pairwise(start)]
     most = max(len(part) for part in own)
     last = max((first for first, _ in spread), default=0)

@@ -1,11 +1,11 @@
-"""Watch the committed offsets of both topics, and measure the gaps between commits."""
+"""Watch the committed offsets of all topics that the job reads, and measure the gaps between commits."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -28,9 +28,9 @@ class Commits:
     """`with Commits(...) as commits` asks for the offsets of the group every 50 ms. A broker that is away does not
     answer; nothing is committed then either."""
 
-    def __init__(self, cluster: Cluster, group: str, partitions: Mapping[str, int], events_topic: str) -> None:
+    def __init__(self, cluster: Cluster, group: str, partitions: Mapping[str, int], events: Collection[str]) -> None:
         self.places = [(topic, p) for topic, n in partitions.items() for p in range(n)]
-        self._events_topic = events_topic
+        self._events = events  # their topics
         self._config = cluster.client(group_id=group, enable_auto_commit=False)
         self._end = threading.Event()
         self.seen = [Seen(time.monotonic(), (0,) * len(self.places))]  # whenever it changed
@@ -52,14 +52,15 @@ class Commits:
         self.places.append((topic, partition))
 
     def events_of(self, one: Seen) -> dict[int, int]:
-        """Return the committed offsets of the events, by partition."""
-        return {p: offset for (topic, p), offset in self._by_place(one).items() if topic == self._events_topic}
+        """Return the committed offsets of the events, by the number of the partition among all of theirs."""
+        offsets = [offset for (topic, _), offset in self._by_place(one).items() if topic in self._events]
+        return dict(enumerate(offsets))
 
     def longest_gap_s(self, begin_s: float, end_s: float) -> float:
         """The longest time between two commits of new events, of those from the last before `begin_s` to `end_s`."""
         times, last = [], -1
         for one in list(self.seen):
-            events = self._events(one)
+            events = self._events_until(one)
             if events > last and one.at_s <= end_s:
                 times.append(one.at_s)
                 last = events
@@ -68,7 +69,7 @@ class Commits:
         return max((b - a for a, b in pairwise(times)), default=0.0)
 
     def ends(self, timeout_s: float = TIMEOUT_S) -> dict[tuple[str, int], int]:
-        """Return the ends of both topics. A broker that has just come back is asked again."""
+        """Return the ends of all topics. A broker that has just come back is asked again."""
         deadline = time.monotonic() + timeout_s
         consumer = Consumer(self._config)
         try:
@@ -87,7 +88,7 @@ class Commits:
         places = self.places[:]
         return dict.fromkeys(places, 0) | dict(zip(places, one.offsets, strict=False))
 
-    def _events(self, one: Seen) -> int:
+    def _events_until(self, one: Seen) -> int:
         return sum(self.events_of(one).values())
 
     def _watch(self) -> None:

@@ -18,7 +18,6 @@ from rig.records import (
     DeliveryRecord,
     RecordOrigin,
     StatusRecord,
-    change_of,
     delivery_of,
     event_of,
     origin_of,
@@ -29,6 +28,7 @@ from streaming.documents.messages import place_of, topic_of
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 from streaming.kafka.topics import Topics
+from tests.faults.checking.sources import Partitions, status_topics, tenants_of
 from tests.faults.load.transactions import FILLER, OF_TRANSACTION
 
 LATEST_MS = 253_402_300_800_000  # the year 10000
@@ -44,17 +44,21 @@ class Dead(NamedTuple):
 @dataclass
 class Reading:
     """Each list is in the order of its log, deliveries by topic. What is no event or no change is a row that says so,
-    and its bytes are in `rubbish`. `partitions` are those of each source at the beginning."""
+    and its bytes are in `rubbish`. `partitions` is how many each topic that the job reads has at the beginning. Those
+    of all topics of events are numbered together, and those of all topics of subscriptions."""
 
     cluster: Cluster
     settings: Settings
     partitions: int
+    event_partitions: Partitions = field(init=False)
+    change_partitions: Partitions = field(init=False)
     # By partition: symbol, price, volume, checksum; -1 of rubbish, and of offsets without an event.
     events: list[array[int]] = field(init=False)
     transactional: dict[RecordOrigin, int] = field(default_factory=dict)  # the numbers of events of transactions
     changes: list[array[int]] = field(init=False)  # by partition: id, subscriber, symbol, low, high, low, high
     statuses: list[StatusRecord] = field(default_factory=list)
-    deliveries: dict[int, list[DeliveryRecord]] = field(default_factory=dict)  # by subscriber
+    deliveries: dict[int, list[DeliveryRecord]] = field(default_factory=dict)  # live, by subscriber
+    past: dict[tuple[int, str], list[DeliveryRecord]] = field(default_factory=dict)  # by subscriber and replay
     dead: list[Dead] = field(default_factory=list)
     rubbish: dict[RecordOrigin, tuple[bytes | None, bytes | None]] = field(default_factory=dict)  # key, value
     # What is right but for its timestamp, which a job may take or set aside.
@@ -62,33 +66,40 @@ class Reading:
     _starts: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.events = [array("q") for _ in range(self.partitions)]
-        self.changes = [array("q") for _ in range(self.partitions)]
+        self.tenants, self._of_statuses = tenants_of(self.settings), status_topics(self.settings)
+        self.event_partitions = Partitions(self.settings.events.names, self.partitions)
+        self.change_partitions = Partitions([*self.tenants], self.partitions)
+        self.events = [array("q") for _ in self.event_partitions.places]
+        self.changes = [array("q") for _ in self.change_partitions.places]
 
     def added(self) -> None:
-        """Count a partition that was added to both sources."""
+        """Count a partition that was added to each topic that the job reads."""
         self.partitions += 1
-        self.events.append(array("q"))
-        self.changes.append(array("q"))
+        self.event_partitions.add()
+        self.change_partitions.add()
+        self.events += [array("q") for _ in self.event_partitions.topics]
+        self.changes += [array("q") for _ in self.change_partitions.topics]
 
     def advance(self) -> None:
         """The sources last, so that all that is answered is known."""
         there = Topics(self.cluster.bootstrap_servers, self.cluster.options).partitions()
         deliveries = [topic for topic in there if topic.startswith(self.settings.deliveries.prefix)]
-        status_topic, dead_letters = self.settings.subscriptions.status_topic, self.settings.dead_letters.topic
-        for message in self._new([status_topic, dead_letters, *deliveries]):
-            if message.topic() == status_topic:
-                self.statuses.append(status_of(message.value()))
+        dead_letters = self.settings.dead_letters.topic
+        for message in self._new([*self._of_statuses, dead_letters, *deliveries]):
+            if message.topic() in self._of_statuses:
+                self.statuses.append(self._status(message))
             elif message.topic() == dead_letters:
                 self.dead.append(_dead(message))
             else:
                 self._deliver(message)
-        events = self.settings.events.topic
-        for message in self._new([events, self.settings.subscriptions.topic]):
-            if message.topic() == events:
-                self._keep(message, self.events[message.partition()], event_of)
+        for message in self._new([*self.event_partitions.topics, *self.tenants]):
+            at = message.topic(), message.partition()
+            if message.topic() in self.tenants:
+                self._keep(
+                    message, self.changes[self.change_partitions.number(*at)], self.tenants[message.topic()].change
+                )
             else:
-                self._keep(message, self.changes[message.partition()], change_of)
+                self._keep(message, self.events[self.event_partitions.number(*at)], event_of)
 
     def subscriber(self, number: int) -> None:
         """The deliveries to one."""
@@ -104,19 +115,19 @@ class Reading:
 
     def as_events(self, ends: Mapping[tuple[str, int], int], aside: Collection[RecordOrigin] = ()) -> Events:
         """Return the events before `ends`, without those set `aside`."""
-        return Events.of(_parts(self.events, 4, self.settings.events.topic, ends, aside))
+        return Events.of(_parts(self.events, 4, self.event_partitions, ends, aside))
 
     def as_changes(self, ends: Mapping[tuple[str, int], int], aside: Collection[RecordOrigin] = ()) -> Changes:
-        return Changes.of(_parts(self.changes, 7, self.settings.subscriptions.topic, ends, aside))
+        return Changes.of(_parts(self.changes, 7, self.change_partitions, ends, aside))
 
     def as_statuses(self, changes: Changes) -> Statuses:
         """Return the statuses of these changes. A status of a change beyond the end of the topic belongs to no
         change."""
-        n, sizes = self.partitions, np.diff(changes.start).tolist()
+        n, sizes = len(self.change_partitions), np.diff(changes.start).tolist()
         chosen = (
             s for s in self.statuses if s.partition >= n or not sizes[s.partition] <= s.offset < self.read(s.partition)
         )
-        return statuses_of(((status, 0) for status in chosen), changes, n)
+        return statuses_of(((status, 0) for status in chosen), changes, len(self.event_partitions))
 
     def read(self, partition: int) -> int:
         """Return the number of known changes of a partition."""
@@ -156,8 +167,27 @@ class Reading:
 
     def _deliver(self, message: Any) -> None:
         subscriber = subscriber_of(message, self.settings.deliveries.prefix)
-        delivery = delivery_of(subscriber, dict(message.headers()), message.value())
-        self.deliveries.setdefault(subscriber, []).append(delivery)
+        headers = dict(message.headers())
+        delivery = delivery_of(subscriber, headers, message.value())
+        topic = headers["ce_id"].rsplit(b"-", 2)[0].decode()
+        delivery = delivery._replace(partition=self.event_partitions.number(topic, delivery.partition))
+        if (replay := headers.get("sluice_replay")) is not None:
+            self.past.setdefault((subscriber, replay.decode()), []).append(delivery)
+        else:
+            self.deliveries.setdefault(subscriber, []).append(delivery)
+
+    def _status(self, message: Any) -> StatusRecord:
+        status = status_of(message.value())
+        partition = self.change_partitions.number(self._of_statuses[message.topic()], status.partition)
+        by_topic: Any = status.in_force_from
+        if not self.settings.events.by_topic:
+            by_topic = {self.settings.events.topic: by_topic}
+        begins = {
+            str(self.event_partitions.number(topic, int(p))): offset
+            for topic, offsets in by_topic.items()
+            for p, offset in offsets.items()
+        }
+        return status._replace(partition=partition, in_force_from=begins)
 
     def _new(self, topics: Sequence[str]) -> Iterator[Any]:
         for message in clients.read(self.cluster, topics, follow=False, starts=self._starts):
@@ -175,12 +205,16 @@ def _dead(message: Any) -> Dead:
 def _parts(
     columns: list[array[int]],
     width: int,
-    topic: str,
+    partitions: Partitions,
     ends: Mapping[tuple[str, int], int],
     aside: Collection[RecordOrigin],
 ) -> list[Any]:
-    parts = [np.array(part, np.int64).reshape(-1, width)[: ends[topic, p]] for p, part in enumerate(columns)]
-    for at in aside:
-        if at.topic == topic and at.offset < len(parts[at.partition]):
-            parts[at.partition][at.offset, :2] = NOTHING  # of an event the symbol, of a change the id and who it is for
+    parts = [
+        np.array(part, np.int64).reshape(-1, width)[: ends[at]]
+        for at, part in zip(partitions.places, columns, strict=True)
+    ]
+    for origin in aside:
+        number = partitions.number(origin.topic, origin.partition)
+        if number < len(parts) and origin.offset < len(parts[number]):
+            parts[number][origin.offset, :2] = NOTHING  # of an event the symbol, of a change the id and who it is for
     return parts

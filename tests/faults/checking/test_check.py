@@ -301,7 +301,7 @@ def test_of_two_changes_of_an_id_in_different_partitions_the_later_version_count
 
 
 def test_what_was_committed_of_a_partition_before_it_was_there_is_nothing() -> None:
-    commits = Commits(Cluster("", {}), "g", {"events": 1, "subscriptions": 1}, "events")
+    commits = Commits(Cluster("", {}), "g", {"events": 1, "subscriptions": 1}, ["events"])
     commits.seen = [Seen(1.0, (5, 3))]
     commits.added("events", 1)
     assert commits.committed() == {("events", 0): 5, ("subscriptions", 0): 3, ("events", 1): 0}
@@ -311,7 +311,7 @@ def test_what_was_committed_of_a_partition_before_it_was_there_is_nothing() -> N
 
 
 def test_an_outage_is_the_longest_time_between_two_commits_of_events() -> None:
-    commits = Commits(Cluster("", {}), "g", {"events": 1, "subscriptions": 1}, "events")
+    commits = Commits(Cluster("", {}), "g", {"events": 1, "subscriptions": 1}, ["events"])
     commits.seen = [Seen(at, (events, changes)) for at, events, changes in SEEN]
     assert commits.longest_gap_s(3.5, 30.0) == 7.0
     assert commits.longest_gap_s(10.5, 11.5) == 1.0

@@ -37,7 +37,7 @@ class Outcomes:
 
 
 class Transactions:
-    """`with Transactions(...)` writes from then on. `partitions` is how many the topic has now; event n has the key
+    """`with Transactions(...)` writes to a topic from then on. `partitions` is how many it has now; event n has the key
     b"t<n>"."""
 
     def __init__(

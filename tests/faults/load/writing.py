@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from rig.generator import TICK_S, Writer
 from rig.load import DOMAIN, Load
 from streaming.kafka.clients import Cluster
+from tests.faults.checking.sources import Partitions
 from tests.faults.load.transactions import Transactions
 
 BEYOND = 1_000_000  # the ids of the load
@@ -21,30 +22,31 @@ PATIENT = {"message.timeout.ms": "900000"}  # a broker may be away for long, and
 
 class Writing:
     """`with Writing(...) as writing` writes from then on; `finish` waits until the broker has it all. A burst is
-    `factor` > 1. Event n goes to partition n % partitions, in order, so that the topic itself shows whether one is
-    missing; `spread` says from which event on there are how many. The next events and changes have the timestamps of
-    the two lists, one each. Another producer writes events in `transactions`. Where the events topic is `compacted`,
-    each event has a key of its own.
+    `factor` > 1. Event n goes to partition n % partitions of all topics, in order, so that the topics themselves show
+    whether one is missing; `spread` says from which event on there are how many. `changes` has the load of each topic
+    of subscriptions; they take turns, and the rates are those of `load`. The next events and changes have the
+    timestamps of the two lists, one each. Another producer writes events in `transactions` to the first topic. Where
+    that is `compacted`, each event has a key of its own.
     """
 
     def __init__(
         self,
         load: Load,
         cluster: Cluster,
-        events_topic: str,
+        events: Sequence[str],
         partitions: int,
-        subscriptions_topic: str,
+        changes: Mapping[str, Load],
         compacted: bool = False,
     ) -> None:
         self._load = load
-        self._events_topic = events_topic
-        self.spread = [(0, partitions)]
-        self._subscriptions_topic = subscriptions_topic
+        self._events = Partitions(events, partitions)
+        self.spread = [(0, len(self._events))]
+        self._changes = changes
         self._writer = Writer(Cluster(cluster.bootstrap_servers, {**cluster.options, **PATIENT}))
         self._end = threading.Event()
         self._turn = threading.Lock()  # the writer's order is that of the calls
         self._failure: BaseException | None = None
-        self.transactions = Transactions(load, cluster, events_topic, lambda: self.spread[-1][1], compacted)
+        self.transactions = Transactions(load, cluster, events[0], lambda: len(self._events) // len(events), compacted)
         self._compacted = compacted
         self._rubbish = 0
         self.factor = 1.0
@@ -57,7 +59,8 @@ class Writing:
 
     def first(self) -> None:
         """The subscriptions that are there before the job is."""
-        self._writer.write_all(self._subscriptions_topic, self._load.first())
+        for topic, load in self._changes.items():
+            self._writer.write_all(topic, load.first())
 
     def __enter__(self) -> Writing:
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -82,16 +85,18 @@ class Writing:
         self._writer.finish()
 
     def rubbish(self, records: Iterable[tuple[bytes | None, bytes | None, bool]]) -> None:
-        """(key, value, whether it goes to the events topic), among the others."""
+        """(key, value, whether it goes to a topic of events), among the others."""
+        places, topics = self._events.places, [*self._changes]
         for number, (key, value, is_event) in enumerate(records):
             with self._turn:
                 if is_event:
                     if self._compacted:
                         self._rubbish += 1
                         key = b"rubbish%d" % self._rubbish
-                    self._writer.write(self._events_topic, key, value, number % self.spread[-1][1])
+                    topic, partition = places[number % len(places)]
+                    self._writer.write(topic, key, value, partition)
                 else:
-                    self._writer.write(self._subscriptions_topic, key, value)
+                    self._writer.write(topics[number % len(topics)], key, value)
 
     def subscribe(self, subscribers: Iterable[int]) -> None:
         """Each to all events of a symbol."""
@@ -111,7 +116,7 @@ class Writing:
     def _change(self, changes: Iterable[tuple[int, bytes | None]]) -> None:
         with self._turn:
             records = ((b"s%d" % (BEYOND + number), document) for number, document in changes)
-            self._writer.write_all(self._subscriptions_topic, records)
+            self._writer.write_all(next(iter(self._changes)), records)
 
     @contextmanager
     def changes_held(self) -> Iterator[None]:
@@ -125,13 +130,14 @@ class Writing:
                 self._paused = False
 
     def added(self) -> None:
-        """Write to the partition that was added to both topics, too."""
-        partitions = self.spread[-1][1] + 1
-        for topic in (self._events_topic, self._subscriptions_topic):
+        """Write to the partition that was added to each topic, too."""
+        partitions = len(self._events) // len(self._events.topics) + 1
+        for topic in (*self._events.topics, *self._changes):
             while self._writer.partitions(topic) < partitions:
                 time.sleep(TICK_S)
         with self._turn:
-            self.spread.append((self._written, partitions))
+            self._events.add()
+            self.spread.append((self._written, len(self._events)))
 
     def _run(self) -> None:
         try:
@@ -140,7 +146,7 @@ class Writing:
             self._failure = error
 
     def _write(self) -> None:
-        load, events, changes = self._load, enumerate(self._load.events()), self._load.changes()
+        load, events, changes = self._load, enumerate(self._load.events()), self._next_changes()
         before = time.monotonic()
         due = due_changes = 0.0
         while not self._end.is_set():
@@ -157,13 +163,20 @@ class Writing:
             time.sleep(max(0.0, TICK_S - (time.monotonic() - now)))
 
     def _take(self, events: Any, n: int, changes: Any, m: int) -> None:
+        places = self._events.places
         for number, event in islice(events, n):
             key = b"%d" % number if self._compacted else None
-            self._writer.write(self._events_topic, key, event, number % self.spread[-1][1], self._timestamp(True))
+            topic, partition = places[number % len(places)]
+            self._writer.write(topic, key, event, partition, self._timestamp(True))
             self._written = number + 1
-        for id, document in islice(changes, m):
-            self._writer.write(self._subscriptions_topic, id, document, timestamp_ms=self._timestamp(False))
+        for topic, id, document in islice(changes, m):
+            self._writer.write(topic, id, document, timestamp_ms=self._timestamp(False))
         self._writer.poll()
+
+    def _next_changes(self) -> Iterator[tuple[str, bytes, bytes | None]]:
+        for of_topics in zip(*(load.changes() for load in self._changes.values()), strict=True):
+            for topic, change in zip(self._changes, of_topics, strict=True):
+                yield topic, *change
 
     def _timestamp(self, is_event: bool) -> int:
         left = self.event_timestamps_ms if is_event else self.change_timestamps_ms
