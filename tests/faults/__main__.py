@@ -49,7 +49,14 @@ def main() -> int:
     try:
         more = {"matching.algorithm": "scan", **dict(setting.split("=", 1) for setting in given.set)}
         with System(
-            LOAD, more, given.cluster, given.replicated, given.compacted, given.transactions, given.topics, given.past
+            LOAD,
+            more,
+            on_cluster=given.cluster,
+            replicated=given.replicated,
+            compacted=given.compacted,
+            transactions=given.transactions,
+            several=given.topics,
+            past=given.past,
         ) as system:
             tell("the job runs")
             kinds, left_out = possible(asked, system)
