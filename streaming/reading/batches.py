@@ -15,6 +15,7 @@ import numpy as np
 
 from matchers.kernels.jit import inner, kernel
 from streaming.publishing.encode.crc32c import crc32c
+from streaming.reading.contract import NO_END
 from streaming.reading.numbers import number, varint
 
 HEAD = 61  # bytes of a batch before its records
@@ -56,8 +57,17 @@ class FoundBatches(NamedTuple):
     at: int  # where the search ended in the data
     next: int  # the offset to read after the batches before it
     epoch: int  # and the leader epoch of the last of these
+    after: int  # the offset after the last of these, whatever was requested
     state: int  # DONE, ...
     offset: int  # the base offset of the batch that ended the search
+
+
+class AbortedTransactions(NamedTuple):
+    """The T aborted transactions of a fetched partition, ascending by producer and first offset."""
+
+    producer: Any  # [T] int64
+    first: Any  # [T] int64: offset
+    open: Any  # [T] int64; where a producer begins: its first transaction that has not ended. Updated by `scan`
 
 
 @inner
@@ -79,20 +89,45 @@ def _whole(data: Any, at: int) -> Any:
     )
 
 
-@kernel
-def scan(data: Any, at: int, begin: int, epoch: int, end: int, producer: Any, first: Any, over: Any) -> FoundBatches:
-    """Return the batches from position `at` on that count for offsets begin .. end. `epoch` is the leader epoch before
-    them.
+@inner
+def _is_aborted(aborted: Any, id: int, last: int, ends: Any) -> Any:
+    """Return whether a batch of producer `id` up to offset `last` belongs to an aborted transaction. `ends`: the batch
+    ends the transaction."""
+    producer, first, open = aborted.producer, aborted.first, aborted.open
+    low, high = 0, producer.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if producer[middle] < id:
+            low = middle + 1
+        else:
+            high = middle
+    if low == producer.shape[0] or producer[low] != id:
+        return False
+    i = open[low]
+    if i == producer.shape[0] or producer[i] != id or first[i] > last:
+        return False
+    if ends:
+        while i < producer.shape[0] and producer[i] == id and first[i] <= last:
+            i += 1
+        open[low] = i
+    return True
 
-    `producer` and `first` [T] are those of aborted transactions, ascending by first offset. `over` [T] marks the ended
-    ones, and is updated.
+
+@kernel
+def scan(
+    data: Any, at: int, begin: int, epoch: int, end: int, after: int, aborted: AbortedTransactions
+) -> FoundBatches:
+    """Return the batches from position `at` on that count for offsets begin .. end. `epoch` is the leader epoch before
+    them, and no batch may begin before the offset `after`: the offsets of a partition ascend.
+
+    Cost: O(length of the data + B log T). A broker may list as many transactions as fit its answer.
     """
     count, here = 0, at
     while _whole(data, here) and number(data, here + 8, 4) >= _LEAST_LEGACY and data[here + _MAGIC] == _NEWEST:
         count += 1
         here += _BEFORE_LENGTH_COUNTS + number(data, here + 8, 4)
     batches = np.empty((count, COLUMNS), np.int64)
-    kept, open = 0, 0
+    kept = 0
     following: Any = np.int64(begin)
     state = DONE
     base: Any = np.int64(0)
@@ -106,6 +141,9 @@ def scan(data: Any, at: int, begin: int, epoch: int, end: int, producer: Any, fi
         if data[at + _MAGIC] != _NEWEST:
             state = LEGACY if data[at + _MAGIC] < _NEWEST else UNKNOWN_FORMAT
             break
+        if base < after:
+            state = WRONG_NUMBERS
+            break
         if base >= end:
             if following < end:
                 following, epoch = end, number(data, at + _EPOCH, 4)
@@ -117,22 +155,18 @@ def scan(data: Any, at: int, begin: int, epoch: int, end: int, producer: Any, fi
             state = WRONG_CHECKSUM
             break
         attributes, records = number(data, at + _ATTRIBUTES, 2), number(data, at + _RECORDS, 4)
-        last = base + number(data, at + _LAST_DELTA, 4)
-        if last < base or records < 0:
+        delta = number(data, at + _LAST_DELTA, 4)
+        # A batch that compaction emptied is a head.
+        if not 0 <= delta < NO_END - base or records < 0 or (records == 0 and stop > at + HEAD):
             state = WRONG_NUMBERS
             break
+        last = base + delta
         counts = last >= begin and records > 0 and not attributes & CONTROL
         if attributes & (TRANSACTIONAL | CONTROL):
             id = number(data, at + _PRODUCER, 8)
             ends = attributes & CONTROL != 0 and _marks_abort(data, at + HEAD, stop)
-            while open < over.shape[0] and over[open]:
-                open += 1
-            for i in range(open, over.shape[0]):
-                if first[i] > last:
-                    break
-                if producer[i] == id and not over[i]:
-                    counts = False
-                    over[i] = ends
+            counts = not _is_aborted(aborted, id, last, ends) and counts
+        after = last + 1
         following, epoch = max(following, min(last + 1, end)), number(data, at + _EPOCH, 4)
         if counts:
             batches[kept, BEGIN], batches[kept, END] = at + HEAD, stop
@@ -146,4 +180,4 @@ def scan(data: Any, at: int, begin: int, epoch: int, end: int, producer: Any, fi
         at = stop
     if kept:
         batches[kept - 1, NEXT], batches[kept - 1, NEXT_EPOCH] = following, epoch
-    return FoundBatches(batches[:kept], at, following, epoch, state, base)
+    return FoundBatches(batches[:kept], at, following, epoch, after, state, base)

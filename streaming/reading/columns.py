@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streaming.publishing.contract import Bytes
-from streaming.reading.records import RecordBytes, Rows, fill
+from streaming.reading.records import AFTER, RecordBytes, Rows, fill
 from streaming.rows import HEADERS, INPUT
 
 
@@ -29,13 +29,13 @@ def room(most: int) -> Rows:
         value_null=np.empty(most, np.bool_),
         headers_at=np.empty(most, int64),
         header_start=np.zeros(most + 1, int32),
-        totals=np.zeros(5, int64),
+        totals=np.zeros(6, int64),
     )
 
 
 def columns(rows: Rows, n: int, measured: Iterable[tuple[Bytes, int, int]]) -> pa.RecordBatch:
     """Return the first n rows with their bytes; `measured` has pieces of data, each with its rows."""
-    keys, values, headers, names, contents = rows.totals.tolist()
+    keys, values, headers, names, contents = rows.totals[:AFTER].tolist()
     text = RecordBytes(
         np.empty(keys, np.uint8),
         np.empty(values, np.uint8),

@@ -14,7 +14,7 @@ from streaming.reading.batches import BASE, NEXT_EPOCH, WRONG_NUMBERS
 from streaming.reading.columns import columns, room
 from streaming.reading.contract import Decoded, FetchedPartition, Position
 from streaming.reading.plain import REASONS, PlainBatches, plain_batches, position_after, unreadable
-from streaming.reading.records import Limits, measure
+from streaming.reading.records import AFTER, Limits, measure
 
 PIECE_BYTES = 1 << 24  # records that are decoded at once
 
@@ -27,12 +27,13 @@ def decode(fetched: Iterable[FetchedPartition], piece_bytes: int = PIECE_BYTES) 
     chunks: list[PlainBatches] = []
     size = 0
     ended: dict[TopicPartition, Unreadable] = {}  # batches from here on are not even looked at
+    after: dict[TopicPartition, int] = {}  # the offset after the last record
     wrong: dict[TopicPartition, Unreadable] = {}  # by what their records say: chunks from here on are left out
     for partition in fetched:
         try:
             for chunk in plain_batches(partition, piece_bytes):
                 if chunks and size + chunk.size > piece_bytes:
-                    yield _decoded(chunks, wrong)
+                    yield _decoded(chunks, after, wrong)
                     chunks, size = [], 0
                 if chunk.at in wrong:
                     break
@@ -41,12 +42,14 @@ def decode(fetched: Iterable[FetchedPartition], piece_bytes: int = PIECE_BYTES) 
         except Unreadable as error:
             ended[partition.topic, partition.partition] = error
     if chunks:
-        yield _decoded(chunks, wrong)
+        yield _decoded(chunks, after, wrong)
     for first in (ended | wrong).values():
         raise first
 
 
-def _decoded(chunks: list[PlainBatches], wrong: dict[TopicPartition, Unreadable]) -> Decoded:
+def _decoded(
+    chunks: list[PlainBatches], after: dict[TopicPartition, int], wrong: dict[TopicPartition, Unreadable]
+) -> Decoded:
     """Return the records of chunks up to a wrong batch, which is noted in `wrong`."""
     rows = room(sum(chunk.most_records() for chunk in chunks))
     positions: dict[TopicPartition, Position] = {}
@@ -56,8 +59,10 @@ def _decoded(chunks: list[PlainBatches], wrong: dict[TopicPartition, Unreadable]
         if chunk.at in wrong:
             continue
         begin = n
-        limits = Limits(int(chunk.of.source), chunk.of.partition, chunk.of.begin.offset, chunk.of.end)
+        offsets = chunk.of.begin.offset, chunk.of.end, after.get(chunk.at, 0)
+        limits = Limits(int(chunk.of.source), chunk.of.partition, *offsets)
         n, good = measure(chunk.data, chunk.batches, limits, rows, n)
+        after[chunk.at] = int(rows.totals[AFTER])
         measured.append((chunk.data, begin, n))
         if good < len(chunk.batches):
             wrong[chunk.at] = unreadable(chunk.of, int(chunk.batches[good, BASE]), REASONS[WRONG_NUMBERS])

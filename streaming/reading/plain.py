@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,14 +10,25 @@ import numpy as np
 from streaming.errors import Unreadable
 from streaming.publishing.contract import Bytes, TopicPartition
 from streaming.reading import batches
-from streaming.reading.batches import ATTRIBUTES, BASE, BEGIN, CODEC, END, NEXT, NEXT_EPOCH, RECORDS, scan
-from streaming.reading.contract import FetchedPartition, Position, read_only
+from streaming.reading.batches import (
+    ATTRIBUTES,
+    BASE,
+    BEGIN,
+    CODEC,
+    END,
+    NEXT,
+    NEXT_EPOCH,
+    RECORDS,
+    AbortedTransactions,
+    FoundBatches,
+    scan,
+)
+from streaming.reading.contract import AbortedTransaction, FetchedPartition, Position, read_only
 from streaming.reading.legacy import upgraded
 from streaming.reading.records import LEAST_BYTES, whole_records
-from streaming.reading.unpacking import ERRORS, Piece, unpacked
+from streaming.reading.unpacking import ERRORS, MOST_RECORD_BYTES, Piece, unpacked
 
 TOGETHER_BYTES = 1 << 18  # of small batches: what fits a processor's cache
-MOST_RECORD_BYTES = 1 << 28  # of a batch that is decompressed in pieces
 
 REASONS = {
     batches.UNKNOWN_FORMAT: "is of an unknown format",
@@ -59,12 +70,10 @@ def unreadable(of: FetchedPartition, offset: int, reason: str) -> Unreadable:
 
 def plain_batches(of: FetchedPartition, piece_bytes: int) -> Iterator[PlainBatches]:
     """The batches that count, in pieces of about `piece_bytes`. Raises Unreadable after the good ones."""
-    aborted = np.array(sorted(of.aborted, key=lambda transaction: transaction.first_offset), np.int64).reshape(-1, 2)
-    producer, first = (np.ascontiguousarray(column) for column in aborted.T)
-    over = np.zeros(len(aborted), np.bool_)
-    begin, at = of.begin, 0
+    aborted = _aborted(of.aborted)
+    begin, at, after = of.begin, 0, 0
     while True:
-        found = scan(of.data, at, *begin, of.end, producer, first, over)
+        found = scan(of.data, at, *begin, of.end, after, aborted)
         begin = Position(found.next, found.epoch)
         if not len(found.batches):
             yield PlainBatches(of, of.data, found.batches, begin)
@@ -80,22 +89,31 @@ def plain_batches(of: FetchedPartition, piece_bytes: int) -> Iterator[PlainBatch
             raise unreadable(of, found.offset, REASONS[found.state])
         message = of.data.data[found.at :]
         message = message[: 12 + int.from_bytes(message[8:12], "big")]
-        chunk = _upgraded(of, message, begin, found.offset)
+        chunk, after = _upgraded(of, message, begin, found)
         yield chunk
         begin, at = chunk.next or begin, found.at + len(message)
 
 
-def _upgraded(of: FetchedPartition, message: memoryview, begin: Position, offset: int) -> PlainBatches:
-    """A message of format 0 or 1."""
+def _aborted(transactions: Sequence[AbortedTransaction]) -> AbortedTransactions:
+    table = np.array(transactions, np.int64).reshape(-1, 2)
+    order = np.lexsort((table[:, 1], table[:, 0]))
+    return AbortedTransactions(table[order, 0], table[order, 1], np.arange(len(table)))
+
+
+def _upgraded(
+    of: FetchedPartition, message: memoryview, begin: Position, found: FoundBatches
+) -> tuple[PlainBatches, int]:
+    """Return a message of format 0 or 1 as batches, and the offset after it."""
     try:
         data = upgraded(message)
-    except Exception as error:  # whatever kafka-python and the codecs make of bytes that make no sense
-        raise unreadable(of, offset, f"is of an old format and cannot be read: {error!r}") from None
+    except ERRORS as error:
+        raise unreadable(of, found.offset, f"is of an old format and cannot be read: {error}") from None
     if data is None:
-        raise unreadable(of, offset, REASONS[batches.WRONG_CHECKSUM])
-    none = np.empty(0, np.int64)
-    found = scan(read_only(data), 0, *begin, of.end, none, none, np.empty(0, np.bool_))
-    return PlainBatches(of, read_only(data), found.batches, Position(found.next, begin.epoch))
+        raise unreadable(of, found.offset, REASONS[batches.WRONG_CHECKSUM])
+    within = scan(read_only(data), 0, *begin, of.end, found.after, _aborted(()))
+    if within.state != batches.DONE:
+        raise unreadable(of, found.offset, REASONS[within.state])
+    return PlainBatches(of, read_only(data), within.batches, Position(within.next, begin.epoch)), within.after
 
 
 def _unpacked(of: FetchedPartition, table: Any, piece_bytes: int) -> Iterator[PlainBatches]:

@@ -16,7 +16,7 @@ from streaming.reading.batches import APPEND_TIME, ATTRIBUTES, BASE, BEGIN, END,
 from streaming.reading.numbers import varint
 
 LEAST_BYTES = 7  # of a record: each of its fields has one
-KEYS, VALUES, HEADERS, NAMES, CONTENTS = range(5)  # of Rows.totals
+KEYS, VALUES, HEADERS, NAMES, CONTENTS, AFTER = range(6)  # of Rows.totals
 
 
 class Rows(NamedTuple):
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
     value_null: Any  # [N] bool
     headers_at: Any  # [N] int64
     header_start: Any  # [N + 1] int32: record i has headers header_start[i] .. header_start[i + 1]
-    totals: Any  # [5] int64: bytes of keys and values, headers, bytes of their names and values
+    totals: Any  # [6] int64: bytes of keys and values, headers, bytes of their names and values, offset after the last
 
 
 class RecordBytes(NamedTuple):
@@ -57,6 +57,7 @@ class Limits(NamedTuple):
     partition: int
     begin: int
     end: int
+    after: int  # records before it were measured; a batch may come in several pieces
 
 
 @kernel
@@ -65,6 +66,7 @@ def measure(data: Any, batches: Any, limits: Limits, rows: Rows, n: int) -> tupl
 
     It ends at a batch whose lengths, offsets or number of records contradict each other; none of its records stays.
     """
+    rows.totals[AFTER] = limits.after
     for b in range(batches.shape[0]):
         n_before = n
         n = _measure_batch(data, batches, b, limits, rows, n)
@@ -86,7 +88,7 @@ def _measure_batch(data: Any, batches: Any, b: int, limits: Limits, rows: Rows, 
     at, end, base, last = batches[b, BEGIN], batches[b, END], batches[b, BASE], batches[b, LAST]
     time, max_time = batches[b, TIME], batches[b, MAX_TIME]
     of_broker = batches[b, ATTRIBUTES] & APPEND_TIME != 0
-    previous = base - 1
+    previous = max(base, totals[AFTER]) - 1
     for _ in range(batches[b, RECORDS]):
         length, at = varint(data, at, end)
         if length < 0 or length > end - at:
@@ -94,9 +96,9 @@ def _measure_batch(data: Any, batches: Any, b: int, limits: Limits, rows: Rows, 
         stop = at + length
         later, at = varint(data, at + 1, stop)
         delta, at = varint(data, at, stop)
-        offset = base + delta
-        if offset <= previous or offset > last:
+        if not 0 <= delta <= last - base or base + delta <= previous:
             return -1
+        offset = base + delta
         previous = offset
         n_key, at = varint(data, at, stop)
         if n_key > stop - at:
@@ -144,6 +146,7 @@ def _measure_batch(data: Any, batches: Any, b: int, limits: Limits, rows: Rows, 
         return -1
     totals[KEYS], totals[VALUES], totals[HEADERS] = keys, values, headers
     totals[NAMES], totals[CONTENTS] = names, contents
+    totals[AFTER] = previous + 1
     return n
 
 

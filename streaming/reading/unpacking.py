@@ -13,6 +13,10 @@ Piece = tuple[bytes | memoryview, bool]  # some of the records, and whether they
 # What the libraries raise for data that they cannot read.
 ERRORS = (OSError, RuntimeError, ValueError, EOFError, zlib.error)
 
+# The most that one record may hold, and one block of snappy: memory, whatever a small batch unpacks to.
+MOST_RECORD_BYTES = 1 << 28
+
+_READ_BYTES = 1 << 14  # of gzip at once: zlib copies what it did not use
 _SNAPPY = pa.Codec("snappy")
 _XERIAL = b"\x82SNAPPY\x00"  # then two versions of 4 bytes, then blocks
 _XERIAL_HEAD = 16
@@ -27,20 +31,30 @@ def unpacked(codec: int, data: memoryview, size: int) -> Iterator[Piece]:
 
 
 def _gzip(data: memoryview, size: int) -> Iterator[Piece]:
-    rest: bytes | memoryview = data
+    """Decompress gzip, which may be thousands of members one after the other."""
+    decompressor = zlib.decompressobj(wbits=31)
+    pieces: list[bytes] = []
+    at = ready = 0
+    rest: bytes | memoryview = b""
     while True:
-        decompressor = zlib.decompressobj(wbits=31)
-        while not decompressor.eof:
-            piece = decompressor.decompress(rest, size)
-            rest = decompressor.unconsumed_tail
-            if not decompressor.eof:
-                if not rest and len(piece) < size:
-                    raise EOFError("the compressed data end early")
-                yield piece, False
-        rest = decompressor.unused_data  # another member
-        yield piece, not rest
         if not rest:
-            return
+            rest = data[at : at + _READ_BYTES]
+            at += len(rest)
+        is_out = not rest
+        pieces.append(decompressor.decompress(rest, size - ready))
+        ready += len(pieces[-1])
+        rest = decompressor.unconsumed_tail
+        if decompressor.eof:
+            rest = decompressor.unused_data
+            if not rest and at == len(data):
+                yield b"".join(pieces), True
+                return
+            decompressor = zlib.decompressobj(wbits=31)
+        elif is_out and not pieces[-1]:
+            raise EOFError("the compressed data end early")
+        if ready >= size:
+            yield b"".join(pieces), False
+            pieces, ready = [], 0
 
 
 def _snappy(data: memoryview, size: int) -> Iterator[Piece]:
@@ -72,6 +86,8 @@ def _snappy_block(data: memoryview) -> bytes:
             break
     if size > _SNAPPY_RATIO * len(data):  # it would be allocated before anything is read
         raise ValueError(f"{len(data)} bytes cannot hold {size}")
+    if size > MOST_RECORD_BYTES:
+        raise ValueError(f"a block of snappy has more than {MOST_RECORD_BYTES} bytes")
     block: bytes = _SNAPPY.decompress(pa.py_buffer(data), size, asbytes=True)
     return block
 
@@ -81,9 +97,9 @@ def _lz4(data: memoryview, size: int) -> Iterator[Piece]:
     rest: bytes | memoryview = data
     while True:
         piece = decompressor.decompress(rest, size)
-        rest = b""  # it keeps what it has not used
-        if not decompressor.eof and decompressor.needs_input:
+        if not decompressor.eof and (decompressor.needs_input or not (rest or piece)):
             raise EOFError("the compressed data end early")
+        rest = b""  # it keeps what it has not used
         yield piece, decompressor.eof
         if decompressor.eof:
             return

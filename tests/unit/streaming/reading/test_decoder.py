@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import pkgutil
 import tracemalloc
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from streaming import reading
 from streaming.errors import Unreadable
 from streaming.publishing.contract import TopicPartition
-from streaming.reading import decoder, plain, warm_up
+from streaming.reading import decoder, legacy, plain, unpacking, warm_up
 from streaming.reading.contract import NO_END, AbortedTransaction, Decoded, FetchedPartition, Position, read_only
 from streaming.reading.decoder import decode
 from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, consumer_records
@@ -192,6 +194,13 @@ def with_bytes(data: bytes, at: int, some: bytes) -> bytes:
 
 GOOD = batch(records(2, 3))
 ZEROS = bytes(4)
+
+
+def at_offset(offset: int, data: bytes) -> bytes:
+    """A batch that begins at another offset, which the checksum does not cover."""
+    return offset.to_bytes(8, "big", signed=True) + data[8:]
+
+
 SPOILED = {
     "checksum": (GOOD[:-1] + b"x", "has a wrong checksum"),
     "format": (with_bytes(GOOD, 16, b"\3"), "is of an unknown format"),
@@ -206,6 +215,10 @@ SPOILED = {
     "length of a record": (with_bytes(GOOD, HEAD, b"\x01"), "contradict"),
     "length of a record beyond the end": (with_bytes(GOOD, HEAD, b"\x7e"), "contradict"),
     "length without an end": (with_bytes(GOOD, HEAD, b"\xff" * 11), "contradict"),
+    "records behind a number of none": (with_bytes(GOOD, 57, ZEROS), "contradict"),
+    "the greatest offset": (at_offset(2**63 - 2, GOOD), "contradict"),
+    "an offset that goes back": (at_offset(1, GOOD), "contradict"),
+    "an offset that goes back to where it counts no more": (at_offset(-5, GOOD), "contradict"),
     "offset twice": (with_bytes(GOOD, HEAD + 27, b"\0"), "contradict"),
     "length of a key": (with_bytes(GOOD, HEAD + 4, b"\x7e"), "contradict"),
     "length of a value": (with_bytes(GOOD, HEAD + 7, b"\x7e"), "contradict"),
@@ -239,8 +252,46 @@ def test_a_corrupted_batch_is_named_after_the_good_ones(what: str, codec: str) -
     items, reason = until_error(fetched(batch(records(0, 1), codec) + data + batch(records(4))), other)
     assert [record.offset for item in items for record in read(item)] == [0, 1, 7]
     assert [offsets(item) for item in items] == [{AT: 2, ("events", 4): 8}]
-    assert reason.startswith("events, partition 3: the record batch at offset 2 ")
+    offset = int.from_bytes(data[:8], "big", signed=True)
+    assert reason.startswith(f"events, partition 3: the record batch at offset {offset} ")
     assert expected in reason
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_batch_that_comes_twice_is_named_and_no_record_is_read_twice(codec: str) -> None:
+    data = batch(records(0, 1), codec) + batch(records(2, 3), codec)
+    items, reason = until_error(fetched(data + batch(records(0, 1), codec)))
+    assert [record.offset for item in items for record in read(item)] == [0, 1, 2, 3]
+    assert "offset 0 has lengths or offsets that contradict each other" in reason
+
+
+def test_a_message_of_an_old_format_that_comes_twice_is_named() -> None:
+    message = messages(records(3, 4), 1, "gzip")
+    items, reason = until_error(fetched(message + message, begin=3))
+    assert [record.offset for item in items for record in read(item)] == [3, 4]
+    assert "contradict" in reason
+
+
+@pytest.mark.parametrize("piece_bytes", range(500, 640, 10))
+def test_offsets_that_go_back_from_one_piece_of_a_batch_to_the_next_are_named(piece_bytes: int) -> None:
+    """The first offset that goes back is the last of a piece, or the first of the next one."""
+    some = [*records(*range(10, 20), value=b"v" * 30), *records(*range(10, 20), value=b"v" * 30)]
+    items, reason = until_error(fetched(batch(some, "gzip", last=40)), piece_bytes=piece_bytes)
+    found = [record.offset for item in items for record in read(item)]
+    assert found == list(range(10, 10 + len(found)))
+    assert "contradict" in reason
+
+
+def test_a_transaction_is_found_among_many() -> None:
+    data = b"".join(batch(records(i), producer=i, attributes=TRANSACTIONAL) for i in range(100))
+    aborted = [(producer, first) for producer in range(0, 2_000, 2) for first in (producer, 150, 0)]
+    assert only(fetched(data, aborted=aborted)) == (records(*range(1, 100, 2)), {AT: 100})
+
+
+def test_a_transaction_that_is_listed_twice_ends_once() -> None:
+    data = batch(records(0), producer=1, attributes=TRANSACTIONAL) + marker(1, 1, commit=False)
+    data += batch(records(2), producer=1, attributes=TRANSACTIONAL) + marker(3, 1, commit=True)
+    assert only(fetched(data, aborted=[(1, 0), (9, 0), (1, 0)])) == (records(2), {AT: 4})
 
 
 @pytest.mark.parametrize("codec", [codec for codec in CODECS if codec not in ("none", "snappy")])
@@ -278,6 +329,74 @@ def test_a_record_larger_than_any_is_rejected_before_it_is_unpacked(monkeypatch:
         list(decode([fetched(data)], piece_bytes=500))
 
 
+def test_a_block_of_snappy_that_is_larger_than_any_is_rejected_before_it_is_unpacked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unpacking, "MOST_RECORD_BYTES", 2_000)
+    data = batch(records(0, value=b"v" * 3_000), "snappy")
+    with pytest.raises(Unreadable, match="a block of snappy has more than 2000 bytes"):
+        list(decode([fetched(data)]))
+
+
+@pytest.mark.parametrize("n", [1, 50_000])
+def test_gzip_of_many_members_is_read(n: int) -> None:
+    some = records(0, 1)
+    packed = gzip.compress(batch(some)[HEAD:]) + gzip.compress(b"") * n
+    head = batch(some, "gzip")[:HEAD]
+    assert only(fetched(sealed(head + packed))) == (some, {AT: 2})
+
+
+def wrapped(*within: bytes, magic: int = 1, offset: int = 3) -> bytes:
+    """A message of an old format around others."""
+    packed = gzip.compress(b"".join(within))
+    head = offset.to_bytes(8, "big") + bytes(8) + bytes([magic, 1]) + bytes(8) * magic
+    out = bytearray(head + b"\xff" * 4 + len(packed).to_bytes(4, "big") + packed)
+    out[8:12] = (len(out) - 12).to_bytes(4, "big")
+    out[12:16] = zlib.crc32(out[16:]).to_bytes(4, "big")
+    return bytes(out)
+
+
+def inner(magic: int = 1, **fields: int) -> bytes:
+    """A message within another: some of its numbers are other ones."""
+    message = bytearray(messages(records(0), magic))
+    places = {"length": (8, 4), "magic": (16, 1), "attributes": (17, 1), "key": (18 + 8 * magic, 4)}
+    for name, value in fields.items():
+        at, width = places[name]
+        message[at : at + width] = value.to_bytes(width, "big", signed=True)
+    return bytes(message)
+
+
+WITHIN = {
+    "no length": (wrapped(inner(length=-12)), "lengths contradict"),
+    "no second length": (wrapped(inner(), inner(length=-12)), "lengths contradict"),
+    "the greatest length": (wrapped(inner(length=2**31 - 1)), "lengths contradict"),
+    "cut off": (wrapped(inner()[:-1]), "lengths contradict"),
+    "another key": (wrapped(inner(key=3)), "lengths contradict"),
+    "the greatest key": (wrapped(inner(key=2**31 - 1)), "lengths contradict"),
+    "bytes behind": (wrapped(inner(), b"\0" * 5), "lengths contradict"),
+    "zeros behind": (wrapped(inner(), b"\0" * 4_000), "lengths contradict"),
+    "none": (wrapped(b""), "lengths contradict"),
+    "another format": (wrapped(inner(magic=0)), "another format"),
+    "compressed twice": (wrapped(inner(attributes=1)), "compressed once more"),
+    "an offset twice": (wrapped(inner(), inner()), "offsets contradict"),
+}
+
+
+@pytest.mark.parametrize("what", WITHIN)
+def test_a_message_within_another_whose_numbers_make_no_sense_is_named(what: str) -> None:
+    message, why = WITHIN[what]
+    assert only(fetched(wrapped(inner()), begin=3))[1] == {AT: 4}
+    _, reason = until_error(fetched(message))
+    assert reason.startswith("events, partition 3: the record batch at offset 3 is of an old format")
+    assert why in reason
+
+
+def test_a_message_of_an_old_format_that_holds_more_than_any_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(legacy, "MOST_MESSAGE_BYTES", 2_000)
+    _, reason = until_error(fetched(messages(records(0, value=bytes(3_000)), 1, "gzip")))
+    assert "holds more than 2000 bytes" in reason
+
+
 @pytest.mark.parametrize(("n", "size", "most"), [(300, 3_000, 300_000), (1, 900_000, 5_000_000)])
 def test_a_small_batch_that_holds_much_does_not_fill_the_memory(n: int, size: int, most: int) -> None:
     data = batch(records(*range(n), value=bytes(size)), "gzip")
@@ -296,6 +415,27 @@ def test_a_small_batch_that_holds_much_does_not_fill_the_memory(n: int, size: in
     assert peak < most
 
 
+@pytest.mark.parametrize("codec", [codec for codec in CODECS if codec not in ("none", "snappy in blocks")])
+@pytest.mark.parametrize("first", [b"", b"\x80\x80\x80\x10"], ids=["zeros", "a large record"])
+def test_what_unpacks_to_a_thousandfold_is_named_and_does_not_fill_the_memory(
+    codec: str, first: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (plain, unpacking):
+        monkeypatch.setattr(module, "MOST_RECORD_BYTES", 1 << 18)
+    _, pack = CODECS[codec]
+    head = batch(records(0, 1), codec)[:HEAD]
+    data = fetched(sealed(head + pack(first + bytes(16 << 20))))
+    until_error(fetched(batch(records(0)) + batch(records(1), codec)[:-1] + b"x"))  # compiles the kernels
+    tracemalloc.start()
+    try:
+        _, reason = until_error(data, piece_bytes=1 << 16)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert reason.startswith("events, partition 3: the record batch at offset 0 ")
+    assert peak < 4 << 20
+
+
 def test_batches_that_are_not_compressed_are_divided_too() -> None:
     data = b"".join(batch(records(i, value=b"v" * 300)) for i in range(10))
     items = list(decode([fetched(data)], piece_bytes=1_000))
@@ -311,7 +451,8 @@ def test_what_is_compiled_ahead_serves_all_batches(codec: str) -> None:
     before = compiled()
     some = records(5, 6, 7)
     only(fetched(batch(some, codec), begin=5, end=7))
-    list(decode([fetched(batch(some, codec)), fetched(batch(some, codec), aborted=[(9, 1)])], piece_bytes=1))
+    other = fetched(batch(some, codec), aborted=[(9, 1)])._replace(partition=4)
+    list(decode([fetched(batch(some, codec)), other], piece_bytes=1))
     assert compiled() == before
 
 
