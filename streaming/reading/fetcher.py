@@ -265,29 +265,47 @@ class Fetcher:
                 self._replicas.pop(at, None)
                 self._failed("Fetch", at, BrokerError(at[0], code, str(response) if lost else None))
             return []
-        session.answered(response)
-        failed: set[TopicPartition] = set()
+        is_full = session.answered(response)
+        seen: set[TopicPartition] = set()
+        failed: set[TopicPartition] = set()  # or handed to another broker
         outrun = False
         fetched: list[FetchedPartition] = []
         for topic in response.responses or ():
             for partition in topic.partitions or ():
                 at = topic.topic, partition.partition_index
-                if at not in session.positions:
+                if at not in session.positions or at in seen:
                     continue
+                seen.add(at)
                 if partition.error_code:
                     failed.add(at)
                     session.retry_at = time.monotonic() + LONGEST_PAUSE_S
                     await self._rejected(at, partition.error_code)
                 elif self._next[at] == session.positions[at]:
-                    fetched += self._data(node, at, partition)
+                    if self._is_redirected(node, at, partition):
+                        failed.add(at)
+                    fetched += self._data(at, partition)
                 else:
                     outrun = True  # another broker was faster
+        if is_full and (missing := session.positions.keys() - seen):
+            session.reopen()
+            session.retry_at = time.monotonic() + LONGEST_PAUSE_S
+            for at in missing:
+                failed.add(at)
+                self._failed("Fetch", at, BrokerError(at[0], NO_ANSWER, f"the answer lacks partition {at[1]}"))
         for at in self._troubles.keys() & session.positions.keys() - failed:
             del self._troubles[at]
         self._begins = {} if outrun else {(one.topic, one.partition): one.begin for one in fetched}
         return fetched
 
-    def _data(self, node: int, at: TopicPartition, partition: Any) -> list[FetchedPartition]:
+    def _is_redirected(self, node: int, at: TopicPartition, partition: Any) -> bool:
+        """Whether the broker names another one to read the partition from."""
+        if partition.preferred_read_replica < 0 or partition.preferred_read_replica == node:
+            return False
+        fresh_s = self._client.options.metadata_max_age_s
+        self._replicas[at] = partition.preferred_read_replica, time.monotonic() + fresh_s
+        return True
+
+    def _data(self, at: TopicPartition, partition: Any) -> list[FetchedPartition]:
         position = self._next[at]
         diverging = partition.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
@@ -296,9 +314,6 @@ class Fetcher:
                 f"{diverging.end_offset} on the leader has other records: an unclean leader election lost records"
             )
         self.log_ends[at] = LogEnd(partition.last_stable_offset, partition.high_watermark)
-        if partition.preferred_read_replica not in (-1, node):
-            fresh_s = self._client.options.metadata_max_age_s
-            self._replicas[at] = partition.preferred_read_replica, time.monotonic() + fresh_s
         if not partition.records:
             return []
         aborted = [
@@ -345,6 +360,10 @@ class Fetcher:
         """The broker has no record at the position: go on with the first one it has. Raises OffsetsBeyondEnd."""
         first, end = await self._offset(at, EARLIEST), await self._offset(at, LATEST)
         if first is None or end is None:
+            return
+        if not 0 <= first <= end:
+            reason = f"the broker lists {first} as the first offset and {end} as the last"
+            self._failed("ListOffsets", at, BrokerError(at[0], NO_ANSWER, reason))
             return
         position = self._next[at].offset
         if position > end:

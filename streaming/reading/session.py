@@ -45,10 +45,12 @@ class FetchSession:
         """The request that closes the session; None if there is none."""
         return fetch((self.id, _CLOSED), {}, (), FetchLimits(max_wait_ms=0), "") if self.id else None
 
-    def answered(self, response: Any) -> None:
-        """Note the id of a response without an error."""
+    def answered(self, response: Any) -> bool:
+        """Note the id of a response without an error. Returns whether it has to name each partition of the request."""
+        is_full = self._epoch == 0
         self.id = response.session_id
         self._epoch = (self._epoch % _LAST_EPOCH) + 1 if self.id else 0
+        return is_full
 
     def reopen(self, error: int = 0) -> None:
         """The next request names all partitions, opens a new session, and closes this one, which may still exist."""

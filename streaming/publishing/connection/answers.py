@@ -152,6 +152,6 @@ def error_of(request: str, of: str, answer: BrokerError) -> JobError:
         return Forbidden(
             f"{of} cannot be used: {about}{answer} ({request}); SECURITY.md lists the permissions that are needed"
         )
-    if answer.code == errors.InvalidTransactionTimeoutError.errno:
+    if request == "InitProducerId" and answer.code == errors.InvalidTransactionTimeoutError.errno:
         return JobError("kafka.client has a transaction.timeout.ms beyond the broker's transaction.max.timeout.ms")
     return JobError(f"Kafka rejected {request} of {of}: {about}{answer}")

@@ -158,7 +158,7 @@ class FetchBrokers(Brokers):
         known.partitions |= wanted
         for topic in request.forgotten_topics_data:
             for number in topic.partitions:
-                del known.partitions[topic.topic, number]
+                known.partitions.pop((topic.topic, number), None)
         return known, OK
 
     def _read(self, at: TopicPartition, wanted: Any, rack: str, left: int, *, first: bool) -> Any:

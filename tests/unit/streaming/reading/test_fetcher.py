@@ -5,14 +5,14 @@ Connections, requests and answers are real; sockets, brokers and the clock are n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 from kafka import errors
 
-from streaming.errors import BrokerUnreachable, Forbidden, OffsetsBeyondEnd, TopicMissing, Unreadable
+from streaming.errors import BrokerUnreachable, Forbidden, JobError, OffsetsBeyondEnd, TopicMissing, Unreadable
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import TopicPartition
 from streaming.reading.contract import Position
@@ -432,3 +432,109 @@ def test_a_fetcher_that_is_closed_during_a_long_poll_closes_its_session_at_once(
     fetcher.close()
     assert stage.brokers.now - begin < 0.5
     assert stage.brokers.sessions == {}
+
+
+def spoiled(stage: Stage, change: Callable[[Any], None]) -> None:
+    """Change each answer to a Fetch request that has partitions."""
+
+    def spoil(name: str, response: Any) -> Iterable[Frame]:
+        if name == "Fetch" and response.responses:
+            change(response)
+        return whole(name, response)
+
+    stage.wire.spoil = spoil
+
+
+@pytest.mark.parametrize("again", ["partitions", "topics"])
+def test_an_answer_that_names_a_partition_twice_gives_its_records_once(stage: Stage, again: str) -> None:
+    def change(response: Any) -> None:
+        if again == "topics":
+            response.responses = response.responses * 2
+        else:
+            for topic in response.responses:
+                topic.partitions = topic.partitions * 2
+
+    spoiled(stage, change)
+    assert stage.read(stage.fetcher(), 9) == {A: [0, 1, 2], B: [0, 1, 2], C: [0, 1, 2]}
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_partition_that_answers_lack_is_asked_for_again(stage: Stage, opens: bool) -> None:
+    """A broker names each partition of a request without a session, and of the first one of a session."""
+    stage.brokers.opens = opens
+    left = [3]
+
+    def change(response: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            response.responses = []
+
+    spoiled(stage, change)
+    fetcher = stage.fetcher(A)
+    assert stage.read(fetcher, 3) == {A: [0, 1, 2]}
+    assert fetcher.errors == {"Fetch NETWORK_EXCEPTION": 3}
+
+
+def test_a_partition_that_all_answers_lack_is_an_error(stage: Stage) -> None:
+    def change(response: Any) -> None:
+        response.responses = []
+
+    spoiled(stage, change)
+    with pytest.raises(BrokerUnreachable, match=r"events, partition 0 .* the answer lacks partition 0"):
+        stage.read(stage.fetcher(A), 1, most_polls=3_000)
+
+
+@pytest.mark.parametrize("replica", [7, 2**31 - 1])
+def test_a_replica_that_does_not_exist_is_an_error_if_the_leader_insists(stage: Stage, replica: int) -> None:
+    def change(response: Any) -> None:
+        for topic in response.responses:
+            for partition in topic.partitions:
+                partition.preferred_read_replica, partition.records = replica, b""
+
+    spoiled(stage, change)
+    with pytest.raises(BrokerUnreachable, match="events, partition 0 could not be read"):
+        stage.read(stage.fetcher(A), 1, most_polls=3_000)
+
+
+def test_a_replica_with_a_negative_number_is_none(stage: Stage) -> None:
+    left = [1]
+
+    def change(response: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            (topic,) = response.responses
+            (partition,) = topic.partitions
+            partition.preferred_read_replica, partition.records = -5, b""
+
+    stage.brokers.opens = False
+    spoiled(stage, change)
+    assert stage.read(stage.fetcher(A), 3) == {A: [0, 1, 2]}
+
+
+@pytest.mark.parametrize("first", [-1, 2**62])
+def test_ends_of_a_log_that_contradict_each_other_are_asked_for_again(stage: Stage, first: int) -> None:
+    stage.logs[A].delete_before(2)
+    left = [2]
+
+    def spoil(name: str, response: Any) -> Iterable[Frame]:
+        if name == "ListOffsets" and left[0] and response.topics[0].partitions[0].offset == 2:
+            left[0] -= 1
+            response.topics[0].partitions[0].offset = first
+        return whole(name, response)
+
+    stage.wire.spoil = spoil
+    fetcher = stage.fetcher(A)
+    assert stage.read(fetcher, 1) == {A: [2]}
+    assert fetcher.deleted == {A: 2}
+
+
+def test_an_error_of_transactions_is_named_as_the_brokers(stage: Stage) -> None:
+    """Only a producer's request is about transaction.timeout.ms."""
+
+    def change(response: Any) -> None:
+        response.error_code = errors.InvalidTransactionTimeoutError.errno
+
+    stage.brokers.opens = False
+    spoiled(stage, change)
+    with pytest.raises(JobError, match="Kafka rejected Fetch of events"):
+        stage.read(stage.fetcher(A), 1)

@@ -64,13 +64,18 @@ def test_the_worst_of_many_answers_counts() -> None:
     [
         (errors.ProducerFencedError, Unsettled, "q-0 was fenced.*EndTxn: producer fenced"),
         (errors.GroupAuthorizationFailedError, Forbidden, "q-0 cannot be used: group authorization failed"),
-        (errors.InvalidTransactionTimeoutError, JobError, "transaction.max.timeout.ms"),
+        (errors.InvalidTransactionTimeoutError, JobError, "Kafka rejected EndTxn of q-0: invalid transaction timeout"),
         (errors.InvalidRequestError, JobError, "Kafka rejected EndTxn of q-0: invalid request: why"),
     ],
 )
 def test_errors_say_what_was_asked(error: type[errors.BrokerResponseError], kind: type, message: str) -> None:
     with pytest.raises(kind, match=message):
         raise error_of("EndTxn", "q-0", BrokerError("", error.errno, "why"))
+
+
+def test_a_timeout_that_the_broker_does_not_take_is_named_as_a_setting() -> None:
+    answer = BrokerError("", errors.InvalidTransactionTimeoutError.errno)
+    assert "transaction.max.timeout.ms" in str(error_of("InitProducerId", "q-0", answer))
 
 
 def test_a_request_with_many_partitions_counts_once_for_each_of_its_errors() -> None:
