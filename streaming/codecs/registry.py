@@ -21,10 +21,12 @@ from streaming.codecs.settings import RegistrySettings
 from streaming.errors import JobError, RegistryUnreachable
 
 MAX_ANSWER_BYTES = 1_000_000
+READ_BYTES = 1 << 16  # of an answer at once
 MAX_REFERENCES = 100  # schemas that one needs, those that they need included
 GREATEST_ID = 2**31 - 1
 REMEMBER_UNKNOWN_S = 5.0  # so that many records of one unknown id are not as many requests
-WAIT_S = 0.5  # before the third try, doubled with each one after
+WAIT_S, LONGEST_WAIT_S = 0.5, 120.0  # before the third try, doubled with each one after
+MAX_REDIRECTS = 3
 BUSY = (429, 500, 502, 503, 504)
 UNKNOWN = (40401, 40402, 40403)  # the registry's own codes: no such subject, version, schema
 
@@ -51,19 +53,27 @@ class Registry:
     def __init__(self, settings: RegistrySettings) -> None:
         self._url = settings.url.rstrip("/")
         options = dict(settings.options)
-        headers = {"accept": "application/vnd.schemaregistry.v1+json, application/json", "connection": "close"}
+        headers = {
+            "accept": "application/vnd.schemaregistry.v1+json, application/json",
+            "accept-encoding": "identity",  # so that no answer is larger than its bytes
+            "connection": "close",
+        }
         if "basic.auth.user.info" in options:
             headers["authorization"] = f"Basic {b64encode(options['basic.auth.user.info'].encode()).decode()}"
         if "bearer.auth.token" in options:
             headers["authorization"] = f"Bearer {options['bearer.auth.token']}"
+        self._timeout_s = float(options.get("timeout", 10))
+        self._retries = int(options.get("max.retries", 3))
         self._http = urllib3.PoolManager(
             headers=headers,
-            timeout=float(options.get("timeout", 10)),
+            timeout=self._timeout_s,
             retries=urllib3.Retry(
-                total=int(options.get("max.retries", 3)),
-                backoff_factor=WAIT_S,
-                status_forcelist=BUSY,
-                raise_on_status=False,
+                total=None,  # `_tried` tries again
+                connect=0,
+                read=0,
+                status=0,
+                other=0,
+                redirect=MAX_REDIRECTS,
                 respect_retry_after_header=False,  # it may ask for hours; the job says sooner that it cannot go on
             ),
             ca_certs=options.get("ssl.ca.location"),
@@ -104,18 +114,12 @@ class Registry:
 
     def _asked(self, path: str, what: str) -> Schema:
         where = f"{self._url}/{path}"
-        try:
-            response = self._http.request("GET", where)
-        except urllib3.exceptions.HTTPError as error:
-            raise RegistryUnreachable(f"the schema registry at {self._url} does not answer: {error}") from None
-        status = response.status
-        if status in BUSY:
-            raise RegistryUnreachable(f"the schema registry at {self._url} is busy: status {status}")
-        document = _document(response.data)
+        status, body = self._tried(where)
+        document = _document(body)
         reason = ""
         if status == 404 and document.get("error_code") in UNKNOWN:
             reason = f"{what} is not known to the registry"
-        if len(response.data) > MAX_ANSWER_BYTES:
+        if len(body) > MAX_ANSWER_BYTES:
             reason = f"{what} is larger than {MAX_ANSWER_BYTES:,} bytes"
         if reason:
             now = time.monotonic()
@@ -131,6 +135,36 @@ class Registry:
             raise JobError(f"{where} is not a schema registry: status {status}; correct schema_registry.url")
         return schema
 
+    def _tried(self, where: str) -> tuple[int, bytes]:
+        """Return the status and the body, which is cut off beyond MAX_ANSWER_BYTES. Raises RegistryUnreachable."""
+        reason = ""
+        for retry in range(self._retries + 1):
+            if retry > 1:
+                time.sleep(min(WAIT_S * 2 ** (retry - 2), LONGEST_WAIT_S))
+            try:
+                status, body = self._tried_once(where)
+            except (urllib3.exceptions.HTTPError, ValueError) as error:  # the second: a redirect to what is no address
+                reason = f"does not answer: {error}"
+                continue
+            if status not in BUSY:
+                return status, body
+            reason = f"is busy: status {status}"
+        raise RegistryUnreachable(f"the schema registry at {self._url} {reason}")
+
+    def _tried_once(self, where: str) -> tuple[int, bytes]:
+        response = self._http.request("GET", where, preload_content=False)
+        until = time.monotonic() + self._timeout_s
+        body = b""
+        try:
+            if response.status not in BUSY:
+                while len(body) <= MAX_ANSWER_BYTES and (piece := response.read1(READ_BYTES, decode_content=False)):
+                    body += piece
+                    if time.monotonic() > until:
+                        raise urllib3.exceptions.TimeoutError(f"no whole answer within {self._timeout_s:g} s")
+        finally:
+            response.close()
+        return response.status, body
+
 
 def _document(body: bytes) -> Mapping[str, Any]:
     try:
@@ -141,9 +175,20 @@ def _document(body: bytes) -> Mapping[str, Any]:
 
 
 def _schema(document: Mapping[str, Any]) -> Schema | None:
-    try:
-        references = [Reference(r["name"], r["subject"], r["version"]) for r in document.get("references") or ()]
-        # Registries leave the type out for the one that they knew first.
-        return Schema(document.get("schemaType") or "AVRO", document["schema"], tuple(references))
-    except (KeyError, TypeError):
+    # Registries leave the type out for the one that they knew first.
+    type, text = document.get("schemaType") or "AVRO", document.get("schema")
+    listed = document.get("references") or []
+    if not (isinstance(type, str) and isinstance(text, str) and isinstance(listed, list)):
         return None
+    references = [_reference(one) for one in listed]
+    named = tuple(reference for reference in references if reference is not None)
+    return Schema(type, text, named) if len(named) == len(references) else None
+
+
+def _reference(document: Any) -> Reference | None:
+    if not isinstance(document, dict):
+        return None
+    name, subject, version = (document.get(key) for key in ("name", "subject", "version"))
+    if not (isinstance(name, str) and isinstance(subject, str) and isinstance(version, int)):
+        return None
+    return Reference(name, subject, version)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import ssl
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
+from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
@@ -28,6 +30,9 @@ NAMES = (
 )
 _NEEDED = ("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
 _TIMEOUT_S = 10.0
+_MOST_BYTES = 1 << 20  # of an answer
+_READ_BYTES = 1 << 16
+_LIFETIME_S = 60.0  # of a token that is returned without one
 _USED_FOR = 0.8  # of its lifetime
 
 
@@ -67,15 +72,42 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         secure = self._context if self._url.startswith("https") else None
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=secure) as response:
-                answer = json.load(response)
-            return str(answer["access_token"]), float(answer.get("expires_in", 60))
+                return _token(_body(response))
         except urllib.error.HTTPError as error:
             error.close()
             if error.code < 500:
                 raise Unauthenticated(f"{self._url} returned no token (kafka.client): {error.reason}") from None
             raise
-        except (ValueError, KeyError):
+        except (ValueError, TypeError, RecursionError):
             raise Unauthenticated(f"{self._url} returned no token (kafka.client)") from None
+
+
+def _body(response: Any) -> bytes:
+    """Return the body. Raises TimeoutError if it takes too long, ValueError if it is too large."""
+    until = time.monotonic() + _TIMEOUT_S
+    body = b""
+    while piece := response.read1(_READ_BYTES):
+        body += piece
+        if len(body) > _MOST_BYTES:
+            raise ValueError("too large")
+        if time.monotonic() > until:
+            raise TimeoutError(f"no whole answer within {_TIMEOUT_S:g} s")
+    return body
+
+
+def _token(body: bytes) -> tuple[str, float]:
+    """Return the token and its lifetime in s. Raises ValueError or TypeError if there is none."""
+    answer = json.loads(body)
+    if not isinstance(answer, dict):
+        raise TypeError("not an object")
+    token, lifetime = answer.get("access_token"), answer.get("expires_in")
+    # Control characters separate the fields of the message that carries it.
+    if not (isinstance(token, str) and token and token.isascii() and token.isprintable()):
+        raise ValueError("no token")
+    lifetime_s = _LIFETIME_S if lifetime is None else float(lifetime)
+    if not (math.isfinite(lifetime_s) and lifetime_s >= 0):
+        raise ValueError("no lifetime")
+    return token, lifetime_s
 
 
 def provider(options: Mapping[str, str]) -> ClientCredentials:

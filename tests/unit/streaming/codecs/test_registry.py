@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import time
+import tracemalloc
 from base64 import b64encode
+from collections.abc import Iterator
 
 import pytest
 
 from streaming.errors import JobError, RegistryUnreachable, of_worker
 from tests.support.doubles.registry import SchemaRegistry
 from tests.support.doubles.schemas import POINT, avro, framed, opened, reason
+from tests.support.network.http_answers import serving
 
 WITH_SCHEMAS = pytest.mark.parametrize("name", ["avro", "protobuf"])
 
@@ -97,6 +101,15 @@ def test_nobody_at_the_registrys_address(name: str) -> None:
         ((200, b"<html>"), "is not a schema registry"),
         ((200, b'{"schema": "{}", "references": [1]}'), "is not a schema registry"),
         ((200, b'{"schema": "{}", "references": {"name": "x"}}'), "is not a schema registry"),
+        ((200, b'{"schema": "{}", "references": "x"}'), "is not a schema registry"),
+        ((200, b'{"schema": "{}", "references": [{"name": "x", "subject": 1, "version": 1}]}'), "is not a schema"),
+        (
+            (200, b'{"schema": "{}", "references": [{"name": "x", "subject": "x", "version": "../"}]}'),
+            "is not a schema",
+        ),
+        ((200, b'{"schema": {"type": "int"}}'), "is not a schema registry"),
+        ((200, b'{"schema": null}'), "is not a schema registry"),
+        ((200, b'{"schema": "{}", "schemaType": ["AVRO"]}'), "is not a schema registry"),
     ],
 )
 @WITH_SCHEMAS
@@ -121,6 +134,61 @@ def test_credentials_are_sent(options: dict[str, str], sent: str | None, registr
     value = avro(registry, POINT, {"x": 1})
     opened("avro", registry, **options)(value, {})
     assert registry.authorization == [sent]
+
+
+@pytest.mark.parametrize("location", ["http://[", "http://127.0.0.1:99999999/", "/again", "x" * 100_000])
+def test_a_redirect_to_nowhere_is_no_answer(location: str) -> None:
+    def answer(request: bytes) -> list[bytes]:
+        return [f"HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode()]
+
+    with serving(answer) as url, pytest.raises(RegistryUnreachable, match=f"{url} does not answer"):
+        opened("avro", SchemaRegistry(url))(framed(1, b"\2"), {})
+
+
+def test_an_answer_without_an_end_is_not_read_to_the_end() -> None:
+    sent = []
+
+    def answer(request: bytes) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+        for _ in range(10_000):
+            sent.append(1)
+            yield b" " * 65_536
+
+    with serving(answer) as url:
+        assert "schema 1 is larger than 1,000,000 bytes" in reason(
+            opened("avro", SchemaRegistry(url)), framed(1, b"\2")
+        )
+    assert len(sent) < 500
+
+
+def test_an_answer_that_trickles_in_is_given_up_on() -> None:
+    def answer(request: bytes) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+        for _ in range(10_000):
+            yield b" "
+
+    with serving(answer) as url, pytest.raises(RegistryUnreachable, match="no whole answer within 1 s"):
+        opened("avro", SchemaRegistry(url), timeout="1")(framed(1, b"\2"), {})
+
+
+def test_an_answer_is_not_unpacked() -> None:
+    """It was requested as it is, and a small one could hold gigabytes."""
+    body = gzip.compress(b" " * 100_000_000)
+    requests = []
+
+    def answer(request: bytes) -> list[bytes]:
+        requests.append(request.lower())
+        return [b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body]
+
+    tracemalloc.start()
+    try:
+        with serving(answer) as url, pytest.raises(JobError, match="is not a schema registry"):
+            opened("avro", SchemaRegistry(url))(framed(1, b"\2"), {})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20_000_000
+    assert b"accept-encoding: identity" in requests[0]
 
 
 @pytest.mark.parametrize("error", [RegistryUnreachable("it does not answer: [x]"), JobError("status 401")])

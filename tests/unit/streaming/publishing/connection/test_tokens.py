@@ -12,7 +12,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from streaming.errors import Unauthenticated
+from streaming.publishing.connection import tokens
 from streaming.publishing.connection.tokens import provider
+from tests.support.network.http_answers import serving
 
 
 class Endpoint(HTTPServer):
@@ -79,3 +81,47 @@ def test_an_endpoint_that_gives_none(endpoint: Endpoint, status: int) -> None:
     with pytest.raises(Unauthenticated, match="returned no token") as rejected:
         provider(endpoint.options()).token()
     assert "hunter2" not in str(rejected.value)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"[]",
+        b'"abc"',
+        b"null",
+        b"[" * 100_000,
+        b'{"access_token": null}',
+        b'{"access_token": ""}',
+        b'{"access_token": 5}',
+        b'{"access_token": "a\\u0001b"}',
+        '{"access_token": "ä"}'.encode(),
+        b'{"access_token": "abc", "expires_in": NaN}',
+        b'{"access_token": "abc", "expires_in": Infinity}',
+        b'{"access_token": "abc", "expires_in": -1}',
+        b'{"access_token": "abc", "expires_in": []}',
+        b'{"access_token": "abc", "expires_in": "soon"}',
+        b'{"access_token": "abc", "more": "' + b"x" * 2_000_000 + b'"}',
+    ],
+    ids=range(15),
+)
+def test_an_answer_that_holds_no_token(endpoint: Endpoint, answer: bytes) -> None:
+    with serving(lambda request: [b"HTTP/1.1 200 OK\r\n\r\n" + answer]) as url:
+        options = endpoint.options() | {"sasl.oauthbearer.token.endpoint.url": url}
+        with pytest.raises(Unauthenticated, match="returned no token"):
+            provider(options).token()
+
+
+def test_an_answer_that_trickles_in_is_given_up_on(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_TIMEOUT_S", 0.2)
+    with serving(lambda request: [b"HTTP/1.1 200 OK\r\n\r\n", *([b" "] * 1_000)]) as url:
+        options = endpoint.options() | {"sasl.oauthbearer.token.endpoint.url": url}
+        with pytest.raises(TimeoutError, match=r"no whole answer within 0\.2 s"):
+            provider(options).token()
+
+
+def test_a_lifetime_may_be_a_text_or_missing(endpoint: Endpoint) -> None:
+    for lifetime in ("3600", None):
+        endpoint.answer = {"access_token": "abc", "expires_in": lifetime}
+        tokens_of = provider(endpoint.options())
+        assert (tokens_of.token(), tokens_of.token()) == ("abc", "abc")
+    assert len(endpoint.requests) == 2
