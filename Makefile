@@ -60,8 +60,8 @@ test-long: ## make test with many more random cases, and a minute of random conf
 bench: setup ## six minutes: the speed of the points that matter, in CPU time against recorded figures (ONLY=, RECORD=1)
 	@$(RUN) bench gate $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(ARGS)
 
-fuzz: setup $(TOOLS) ## corrupted patterns, events, answers of brokers and saved states, for MINUTES
-	$(BIN)/python -m tests.support.programs.fuzz --minutes $(or $(MINUTES),10)
+fuzz: setup $(TOOLS) ## corrupted patterns, events, answers of brokers and over HTTP, saved states, for MINUTES (SEED=)
+	$(BIN)/python -m tests.support.programs.fuzz --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
 test-faults: setup $(TOOLS) ## the real job under load during FAULTS faults (SEED=, JSON=, PICTURE=, ARGS=)
 	$(BIN)/python -m tests.faults --faults $(or $(FAULTS),100) $(if $(SEED),--seed $(SEED)) \

@@ -85,7 +85,7 @@ def _rubbish(frame: bytes, a: int, b: int) -> bytes:
 
 
 # Of the bytes of the answer, with its length and correlation id.
-_OF_BYTES: dict[str, Callable[[bytes, int, int], bytes]] = {
+OF_BYTES: dict[str, Callable[[bytes, int, int], bytes]] = {
     "another correlation id": lambda frame, a, b: frame[:4] + (a % 2**32).to_bytes(4, "big") + frame[8:],
     "another length": _length,
     "another byte": _byte,
@@ -158,7 +158,7 @@ _OF_CONTENT: dict[str, Callable[[Any, int, int], None]] = {
 
 # Of the request: the broker never gets it.
 LOST = "request lost"
-SPOILS = (*_OF_BYTES, *OF_FRAMES, *_OF_CONTENT, LOST)
+SPOILS = (*OF_BYTES, *OF_FRAMES, *_OF_CONTENT, LOST)
 
 
 def spoiled_frames(name: str, response: Any, how: Spoiled) -> Iterable[Frame]:
@@ -166,8 +166,8 @@ def spoiled_frames(name: str, response: Any, how: Spoiled) -> Iterable[Frame]:
     frame = frame_of(response)
     if how.kind in OF_FRAMES:
         return OF_FRAMES[how.kind](frame, how.a, how.b)
-    if how.kind in _OF_BYTES:
-        other = _OF_BYTES[how.kind](frame, how.a, how.b)
+    if how.kind in OF_BYTES:
+        other = OF_BYTES[how.kind](frame, how.a, how.b)
     else:
         other_response = deepcopy(response)
         _OF_CONTENT[how.kind](other_response, how.a, how.b)
