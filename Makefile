@@ -7,6 +7,7 @@ PACKAGES := .venv/packages.stamp
 TOOLS := .venv/tools.stamp
 JARS := jars/stamp
 S3 := jars/s3/stamp
+RIVALS := jars/kafka-streams/stamp
 STORE := .cache/s3/stamp
 SPHINX := .cache/docs-venv/stamp
 CHECKED := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=.cache/checked-kernels
@@ -145,8 +146,11 @@ $(S3): config/s3.xml config/ivysettings.xml $(JARS)
 	@$(RUN) jars s3
 	@touch $@
 
-rivals: $(JARS) ## jars/kafka-streams, with which `bench system` compares Sluice (it needs a JDK)
+rivals: $(RIVALS) ## jars/kafka-streams, with which `bench system` compares Sluice (it needs a JDK)
+
+$(RIVALS): config/rivals.xml config/ivysettings.xml $(JARS)
 	@$(RUN) jars rivals
+	@touch $@
 
 # Sphinx and what it needs, in an environment of its own.
 $(SPHINX): requirements-docs.lock
