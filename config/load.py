@@ -19,6 +19,8 @@ PREFIX = "SLUICE_"
 _NOT_SETTINGS = "SLUICE_TEST_"
 _SECRET = re.compile(r"password|secret|token|credential|jaas|user\.info|\.key|key\.pem|private", re.IGNORECASE)
 _USER_IN_URL = re.compile(r"//[^/\s]*@")
+# A secret in a file, "${file:PATH}", or a sasl.jaas.config in which all but the user's name is in files.
+_IN_FILES = re.compile(r'\$\{file:[^}]*\}|[\w.$]+ \w+(\s+(username="[^"]*"|\w+="\$\{file:[^}]*\}"))+\s*;')
 REDACTED = "(secret)"
 LONGEST_TOPIC = 249  # characters; Kafka's limit
 LONGEST_SUBSCRIBER = 200  # characters of the name
@@ -71,7 +73,7 @@ def load_with_sources(
 
 
 def show(settings: Settings) -> dict[str, Any]:
-    """Return all settings as plain data, without secrets."""
+    """Return all settings as plain data, without secrets. References to files remain."""
     return {section: _redacted(values) for section, values in settings.model_dump().items()}
 
 
@@ -264,4 +266,5 @@ def _readable(error: Any) -> str:
 def _redacted(value: Any, name: str = "") -> Any:
     if isinstance(value, dict):
         return {key: _redacted(inner, key) for key, inner in value.items()}
-    return REDACTED if _SECRET.search(name) and value else value
+    is_secret = _SECRET.search(name) and value and not _IN_FILES.fullmatch(str(value))
+    return REDACTED if is_secret else value

@@ -29,13 +29,18 @@ def _of_a_collector(address: str) -> str:
     return address
 
 
-def _of_a_console(token: str) -> str:
-    """Raises ValueError."""
+def console_token(token: str) -> str:
+    """Return the token of the console. Raises ValueError."""
     if token and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token):
         raise ValueError(
             f"a token needs at least {SHORTEST_TOKEN} letters, digits and signs; `openssl rand -hex 16` prints one"
         )
     return token
+
+
+def _of_a_console(token: str) -> str:
+    """Raises ValueError. A token in a file is checked when the job reads it."""
+    return token if token.startswith("${file:") else console_token(token)
 
 
 def _path_of_file_url(checkpoint: str) -> str:

@@ -2,7 +2,7 @@
 
 `start` runs it in the session of another program. The modules in this folder import nothing else of the product, and
 every room may use them: `rows` (what travels between driver and workers), `errors` (errors that stop the job), `log`,
-`latencies`, `text_format` and `version`. The rooms:
+`latencies`, `secret_files`, `text_format` and `version`. The rooms:
 
     process     the job as an operating system's process: ends with its parent, restarts, one checkpoint directory each
     codecs      a record's bytes to an event

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from streaming import secret_files
 from streaming.errors import JobError
 
 # The names are those of the registry's other clients.
@@ -43,8 +44,8 @@ class RegistrySettings:
 
     @classmethod
     def of(cls, url: str, options: Mapping[str, str]) -> RegistrySettings | None:
-        """The settings; None without a url: there is no registry."""
-        return cls(url, tuple(sorted(options.items()))) if url else None
+        """The settings; None without a url: there is no registry. Raises JobError."""
+        return cls(url, tuple(sorted(secret_files.read("schema_registry.options", options).items()))) if url else None
 
 
 def _wrong(why: str) -> JobError:

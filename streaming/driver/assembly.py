@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from config.model import console_token
 from matchers import ALGORITHMS
 from matchers.errors import MatchingError, PatternError
 from matchers.index.snapshot import Snapshot
 from matchers.language.lowering import Conjunction, lower
 from matchers.language.parsing import parse
-from streaming import tenants
+from streaming import secret_files, tenants
 from streaming.clock import steady_s
 from streaming.codecs import RegistrySettings
 from streaming.console.console import Console
@@ -87,7 +88,8 @@ def check(settings: Settings) -> None:
             lower(parse(tenant.pattern or {}))
         except PatternError as error:
             raise JobError(f"subscriptions.tenants.{tenant.name}.pattern cannot be used: {error}") from None
-    sources.check(settings.kafka.client, settings.kafka.spark)
+    sources.check(settings.kafka.client, secret_files.read("kafka.spark", settings.kafka.spark))
+    _token(settings)
 
 
 def checked_empty_state(settings: Settings, is_ready: Callable[[str], bool]) -> Snapshot:
@@ -380,10 +382,19 @@ def monitored(
             yield monitor, None
             return
         console = _console(settings, monitor) if options.console else None
-        server = last.enter_context(Server(options.host, options.port, monitor.view, console, options.token))
+        server = last.enter_context(Server(options.host, options.port, monitor.view, console, _token(settings)))
         last.enter_context(checkpoint.announced(settings.query.checkpoint, server.url))
         log.info("monitoring_started", monitoring_url=server.url)
         yield monitor, server.url
+
+
+def _token(settings: Settings) -> str:
+    """Raises JobError."""
+    token = secret_files.read("monitoring", {"token": settings.monitoring.token})["token"]
+    try:
+        return console_token(token)
+    except ValueError as error:
+        raise JobError(f"monitoring.token: {error}") from None
 
 
 def _console(settings: Settings, monitor: Monitor) -> Console:

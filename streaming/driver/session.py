@@ -20,6 +20,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from streaming import secret_files
 from streaming.errors import JobError, SparkFailed
 from streaming.log import logger
 from streaming.process import code_archive
@@ -168,8 +169,7 @@ def _created(config: Mapping[str, str]) -> SparkSession:
 @contextmanager
 def own(settings: Settings, jars: Path, scratch: Path) -> Iterator[SparkSession]:
     """A session of our own, in a JVM of our own, as `start` makes it; it is stopped at the end."""
-    name, spark = settings.query.name, settings.spark
-    with _stopped(start(name, spark.master, spark.options, jars, scratch)) as session:
+    with _stopped(start(settings.query.name, settings.spark.master, _options(settings), jars, scratch)) as session:
         yield session
 
 
@@ -185,7 +185,7 @@ def submitted(settings: Settings, scratch: Path) -> Iterator[SparkSession]:
     if given.get("spark.app.name") == Path(sys.argv[0]).name:  # spark-submit's, without --name
         del given["spark.app.name"]
     name = {"spark.app.name": settings.query.name}
-    config = {**defaults(given["spark.master"]), **name, **settings.spark.options, **given}
+    config = {**defaults(given["spark.master"]), **name, **_options(settings), **given}
     _check(config)
     with _stopped(_created(config)) as session:
         _check_source(session)
@@ -213,6 +213,10 @@ def borrowed(spark: SparkSession, scratch: Path) -> Iterator[SparkSession]:
         with suppress(Py4JError, ConnectionError):
             for query in session.streams.active:
                 query.stop()
+
+
+def _options(settings: Settings) -> dict[str, str]:
+    return secret_files.read("spark.options", settings.spark.options)
 
 
 def defaults(master: str = "local") -> dict[str, str]:

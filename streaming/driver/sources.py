@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from streaming import secret_files
 from streaming.errors import JobError
 from streaming.rows import Source, SourcePartition, is_events, of_source
 from streaming.source_topics import SourceTopics
@@ -53,7 +54,8 @@ def check(client: Mapping[str, str], spark: Mapping[str, str]) -> None:
 
 def kafka_options(settings: Settings) -> dict[str, str]:
     """The options of Spark's Kafka source that tell where and how it connects."""
-    options = {f"kafka.{name}": value for name, value in settings.kafka.spark.items()}
+    own = secret_files.read("kafka.spark", settings.kafka.spark)
+    options = {f"kafka.{name}": value for name, value in own.items()}
     return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
 
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from streaming import secret_files
 from streaming.documents.messages import place_of, topic_of
 from streaming.documents.records import BY_KEY
 from streaming.errors import BrokerUnreachable
+from streaming.kafka import login
 from streaming.kafka.errors import is_passing, is_without_group, translate
 from streaming.kafka.topics import CLIENT, TIMEOUT_S, Topics
 
@@ -49,7 +51,8 @@ class Cluster:
 
     def client(self, **options: Any) -> dict[str, Any]:
         settings = {name.replace("_", "."): value for name, value in options.items()}
-        return {**CLIENT, "bootstrap.servers": self.bootstrap_servers, **settings, **self.options}
+        own = secret_files.read("kafka.client", self.options)
+        return {**CLIENT, "bootstrap.servers": self.bootstrap_servers, **settings, **own}
 
     def reader(self, **options: Any) -> Consumer:
         """A consumer of committed records, which reports the end of each partition. Without a `group_id` it joins no
@@ -151,6 +154,7 @@ class RecordWriter:
         if self._producer is None:
             options = self._cluster.client(enable_idempotence=True, linger_ms=5, compression_type="lz4")
             self._producer = Producer(options)
+        login.renew(self._producer, self._cluster.options)
         return self._producer
 
     def _end(self) -> None:
@@ -215,6 +219,7 @@ def read(
                 if (offset + (error is None) >= ends[at]) if settled else error is not None:
                     open_ends.discard(at)
             if follow and not messages:
+                login.renew(consumer, cluster.options)
                 yield None
     except KafkaException as error:
         raise translate(error.args[0], f"{', '.join(topics)} cannot be read") from error

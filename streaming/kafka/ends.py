@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
+from streaming.kafka import login
 from streaming.kafka.clients import Cluster
 from streaming.source_topics import SourceTopics
 
@@ -24,6 +25,7 @@ class TopicEnds:
 
     def __init__(self, cluster: Cluster, topics: SourceTopics) -> None:
         self._consumer: Consumer = cluster.reader()
+        self._options = cluster.options
         self._topics = topics
         self._partitions: list[TopicPartition] = []
         self._known_s = -PARTITIONS_EVERY_S  # when they were
@@ -32,6 +34,7 @@ class TopicEnds:
         """Return the end offsets by topic and partition; None if a broker does not answer, or a topic was deleted."""
         with suppress(KafkaException):
             if time.monotonic() - self._known_s >= PARTITIONS_EVERY_S:
+                login.renew(self._consumer, self._options)
                 self._partitions = [at for topic in self._topics.sources for at in self._partitions_of(topic)]
                 self._known_s = time.monotonic()
             told = self._consumer.offsets_for_times(self._partitions, ANSWER_S)

@@ -69,6 +69,9 @@ class AuthErrorListener:
         if error.code() in _NOT_KNOWN:
             self._error = error
 
+    def forget(self) -> None:
+        self._error = None
+
     def check(self, address: str) -> None:
         """Raises Unauthenticated if authentication failed: another try would not help."""
         if self._error is not None:

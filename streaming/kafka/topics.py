@@ -12,7 +12,9 @@ from typing import Any
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, OffsetSpec, TopicDescription
 
+from streaming import secret_files
 from streaming.errors import BrokerUnreachable, Forbidden, JobError, TopicMissing
+from streaming.kafka import login
 from streaming.kafka.errors import AuthErrorListener, is_passing, translate
 
 TIMEOUT_S = 30.0
@@ -62,28 +64,36 @@ class Topic:
 class Topics:
     def __init__(self, bootstrap_servers: str, options: Mapping[str, str]) -> None:
         self._address = bootstrap_servers
-        self._config: dict[str, Any] = {**CLIENT, "bootstrap.servers": bootstrap_servers, **options}
+        self._options = options
         self._most_brokers = 0  # that were there at once
         self._auth_errors = AuthErrorListener()
-        config: dict[str, Any] = {**self._config, **ADMIN_CLIENT, "error_cb": self._auth_errors}
+        config = self._config(**ADMIN_CLIENT, error_cb=self._auth_errors)
         try:
             self._admin = AdminClient(config)
         except KafkaException as error:
             raise JobError(f"kafka.client cannot be used: {error.args[0].str()}") from None
 
+    def _config(self, **options: Any) -> dict[str, Any]:
+        """Raises JobError."""
+        own = secret_files.read("kafka.client", self._options)
+        return {**CLIENT, "bootstrap.servers": self._address, **own, **options}
+
     def partitions(self) -> dict[str, int]:
         """The number of partitions of each visible topic. Raises BrokerUnreachable and Unauthenticated."""
+        renewed = login.renew(self._admin, self._options)
         for wait_s in WAITS_S:
             try:
                 metadata = self._admin.list_topics(timeout=wait_s)
             except KafkaException as error:
                 why = error.args[0].str()
                 self._admin.poll(0)
+                if renewed and wait_s == WAITS_S[0]:
+                    self._auth_errors.forget()  # it may be that of a login before the files changed
                 self._auth_errors.check(self._address)
             else:
                 self._most_brokers = max(self._most_brokers, len(metadata.brokers))
                 return {name: len(topic.partitions) for name, topic in metadata.topics.items()}
-        protocol = self._config.get("security.protocol", "plaintext")
+        protocol = self._options.get("security.protocol", "plaintext")
         raise BrokerUnreachable(
             f"cannot reach a broker at {self._address}: {why}. Check that the broker runs, and that its listener "
             f"matches security.protocol = {protocol!r} in kafka.client"
@@ -286,6 +296,7 @@ class Topics:
 
     @contextmanager
     def _answering_in_time(self) -> Iterator[None]:
+        login.renew(self._admin, self._options)
         try:
             yield
         except TimeoutError:
@@ -293,7 +304,7 @@ class Topics:
 
     def offsets(self, topic: str) -> Iterator[tuple[int, int, int]]:
         """(partition, first offset, next offset) of a topic that exists. Raises JobError."""
-        consumer = Consumer({**self._config, "group.id": "unused", "enable.auto.commit": False})
+        consumer = Consumer(self._config(**{"group.id": "unused", "enable.auto.commit": False}))
         try:
             for partition in range(self.counts([topic])[topic]):
                 with self._answering("read first and end offsets"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import socket
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -58,19 +58,13 @@ def test_spark_submit_on_yarn_has_what_run_has_there() -> None:
     assert f"spark-sql-kafka-0-10_2.13:{pyspark.__version__}" in given["spark.jars.packages"]
 
 
-def test_the_drivers_environment_is_settings_and_adds_to_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [variable["name"] for variable in DRIVER["env"]]
-    for name in names:
+def test_the_drivers_environment_is_settings() -> None:
+    for name in (variable["name"] for variable in DRIVER["env"]):
         section, key = name.removeprefix("SLUICE_").lower().split("__")
         annotation = Settings.model_fields[section].annotation
         assert annotation is not None
         assert key in annotation.model_fields, name
-    for half in ("CLIENT", "SPARK"):
-        assert f"SLUICE_KAFKA__{half}" in names
-        monkeypatch.setenv(f"SLUICE_KAFKA__{half}", json.dumps({"security.protocol": "SASL_SSL"}))
-    settings = load(KUBERNETES / "sluice.toml")
-    assert settings.kafka.client == settings.kafka.spark == {"security.protocol": "SASL_SSL"}
-    assert settings.kafka.bootstrap_servers != Settings().kafka.bootstrap_servers
+    assert load(KUBERNETES / "sluice.toml").kafka.bootstrap_servers != Settings().kafka.bootstrap_servers
 
 
 @pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.name)
@@ -125,6 +119,28 @@ def test_what_builds_and_names_the_image_agrees_with_what_runs_it() -> None:
     assert DRIVER["image"] == OPTIONS["spark.kubernetes.container.image"] == IMAGE
     assert f"--tag {IMAGE} " in (HOME / "Makefile").read_text()
     assert not [file for file in HOME.glob("d*/**/*") if file.is_file() and b"sluice:latest" in file.read_bytes()]
+
+
+def test_the_image_fetches_jars_with_the_files_that_it_has_copied_by_then(tmp_path: Path) -> None:
+    """Few of them, so that a change of code does not fetch the jars again."""
+    before, _, _ = DOCKERFILE.partition("COPY --from=code")
+    ((command,),) = [re.findall(r'python -c "(.*?)" ', before, re.DOTALL)]
+    for line in re.findall(r"^COPY ((?:streaming|config)/.*)$", before, re.MULTILINE):
+        *files, directory = line.split()
+        (tmp_path / directory).mkdir(parents=True, exist_ok=True)
+        for file in files:
+            shutil.copy(HOME / file, tmp_path / directory)
+    log = "jars.fetch = lambda chosen, config, to: print(*sorted(p.name for p in config.iterdir()), chosen.pins, to)"
+    imports, fetch = command.replace("\\\n", " ").rsplit(";", 1)
+    done = subprocess.run(
+        [sys.executable, "-c", f"{imports}\n{log}\n{fetch.strip()}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"]},
+    )
+    assert done.stdout.split() == ["ivy.xml", "ivysettings.xml", "ivy.xml", "jars"], done.stderr
 
 
 def test_driver_and_executors_are_the_user_of_the_image_and_not_root() -> None:
@@ -184,8 +200,8 @@ def test_compose_asks_the_job_itself_whether_it_is_healthy() -> None:
 def test_the_checkpoint_and_the_settings_are_where_volumes_are() -> None:
     mounts = {mount["name"]: mount["mountPath"] for mount in DRIVER["volumeMounts"]}
     (claim,) = found("driver.yaml", "StatefulSet")["spec"]["volumeClaimTemplates"]
-    volume, temporary = sorted(POD["volumes"], key=lambda volume: str(volume["name"]))
-    assert mounts.keys() == {claim["metadata"]["name"], volume["name"], temporary["name"]}
+    secrets, volume, temporary = sorted(POD["volumes"], key=lambda volume: str(volume["name"]))
+    assert mounts.keys() == {claim["metadata"]["name"], secrets["name"], volume["name"], temporary["name"]}
     environment = {variable["name"]: variable.get("value") for variable in DRIVER["env"]}
     assert environment["SLUICE_QUERY__CHECKPOINT"].startswith(mounts[claim["metadata"]["name"]] + "/")
     (generated,) = found("kustomization.yaml", "Kustomization")["configMapGenerator"]
@@ -216,7 +232,10 @@ def test_the_operators_application_is_the_job_in_our_image() -> None:
     assert [variable["name"] for variable in driver["env"]] == [
         variable["name"] for variable in DRIVER["env"] if variable["name"] != "SLUICE_QUERY__CHECKPOINT"
     ]
+    mounted = [mount for mount in DRIVER["volumeMounts"] if mount["name"] == "secrets"]
+    assert application["volumes"] == [volume for volume in POD["volumes"] if volume["name"] == "secrets"]
     for pod in (driver, executor):
+        assert pod["volumeMounts"] == mounted
         assert pod["podSecurityContext"] == POD["securityContext"]
         assert {**pod["securityContext"], "readOnlyRootFilesystem": True} == DRIVER["securityContext"]
     assert str(executor["instances"]) == OPTIONS["spark.executor.instances"]

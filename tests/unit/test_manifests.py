@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from itertools import chain
 from pathlib import Path
@@ -11,6 +12,8 @@ import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
+from config import load
+from streaming import secret_files
 from streaming.version import VERSION
 from tests.unit.test_deploy import DOCKERFILE, KUBERNETES, OPTIONS, found
 
@@ -82,6 +85,31 @@ def test_the_temporary_files_of_a_pod_are_limited(name: str) -> None:
     limits = container(pods()[name])["resources"]["limits"]
     (temporary,) = (volume for volume in pods()[name]["spec"]["volumes"] if volume["name"] == "temporary")
     assert temporary["emptyDir"] == {"sizeLimit": limits["ephemeral-storage"]}
+
+
+def test_each_pod_has_the_secret_as_files_and_none_in_its_environment(tmp_path: Path) -> None:
+    readme = (KUBERNETES / "README.md").read_text()
+    (keys,) = re.findall(r"create secret generic sluice (.*)", readme)
+    directories = set()
+    for name, pod in pods().items():
+        (volume,) = (volume for volume in pod["spec"]["volumes"] if "secret" in volume)
+        assert volume["secret"] == {"secretName": "sluice", "optional": True, "defaultMode": 0o440}, name
+        (mount,) = (m for m in container(pod)["volumeMounts"] if m["name"] == volume["name"])
+        assert mount["readOnly"]
+        directories.add(mount["mountPath"])
+        assert not [variable for variable in container(pod).get("env", ()) if "valueFrom" in variable]
+    (directory,) = directories
+    (settings,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    for option in keys.split():
+        file = tmp_path / option.removeprefix("--from-file=")
+        file.write_text(f"content of {file.name}\n")
+    (tmp_path / "sluice.toml").write_text(settings.replace(directory, str(tmp_path)))
+    kafka = load(tmp_path / "sluice.toml").kafka
+    client, spark = secret_files.read("kafka.client", kafka.client), secret_files.read("kafka.spark", kafka.spark)
+    assert client["sasl.password"] == "content of password"
+    assert 'username="content of username" password="content of password";' in spark["sasl.jaas.config"]
+    assert client["ssl.ca.location"] == spark["ssl.truststore.location"] == str(tmp_path / "ca.pem")
+    assert directory not in (tmp_path / "sluice.toml").read_text()
 
 
 def test_only_executors_reach_the_ports_of_spark() -> None:

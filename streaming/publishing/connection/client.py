@@ -27,6 +27,7 @@ from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import ProduceRequest
 
+from streaming import secret_files
 from streaming.errors import BrokerUnreachable, JobError, Unauthenticated
 from streaming.publishing.connection.answers import BrokerError, Reaction, error_of, reaction_to, worst
 from streaming.publishing.connection.options import Options
@@ -95,9 +96,11 @@ class TopicMetadata(NamedTuple):
 class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python has no types
     """Read what a broker sent before it closed a connection: it reports a wrong password and closes at once.
 
-    An answer that cannot be read closes the connection; otherwise requests on it would wait forever."""
+    An answer that cannot be read closes the connection; otherwise requests on it would wait forever. Each login reads
+    the files of the user and the password anew."""
 
     connecting = 0  # connections in the making
+    options: Mapping[str, str] = MappingProxyType({})  # of librdkafka
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         read = conn.data_received
@@ -110,7 +113,14 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ha
             except Exception as error:  # a length beyond the end, bytes that are no UTF-8
                 raise errors.KafkaProtocolError(f"a response cannot be decoded: {error!r}") from None
 
-        conn.data_received = data_received
+        log_in = conn._sasl_authenticate
+
+        async def log_in_anew(timeout_at: float | None = None) -> None:
+            if (login := secret_files.login(self.options)) is not None:
+                conn.config["sasl_plain_username"], conn.config["sasl_plain_password"] = login
+            await log_in(timeout_at)
+
+        conn.data_received, conn._sasl_authenticate = data_received, log_in_anew
         self.connecting += 1
         try:
             await super()._connect(node, conn, **options)
@@ -233,6 +243,7 @@ class Client:
         }
         self._net = _Loop(**config)
         self._manager = _Manager(self._net, **config)
+        self._manager.options = options
         self._topics: dict[str, TopicMetadata] = {}
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._transaction_version: int | None = None

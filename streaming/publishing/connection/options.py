@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from streaming import secret_files
 from streaming.documents.records import MAX_RECORD_BYTES
 from streaming.errors import JobError
 from streaming.publishing.connection import tls, tokens
@@ -99,10 +100,11 @@ class Options:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Options:
         """Take the options that slots need; librdkafka rejects unknown names. Raises JobError for an option that cannot
-        be obeyed."""
-        given = {ALIASES.get(name, name): str(value) for name, value in options.items()}
-        for name in given:
+        be obeyed, or whose file cannot be read."""
+        named = {ALIASES.get(name, name): str(value) for name, value in options.items()}
+        for name in named:
             _check(name)
+        given = secret_files.read("kafka.client", named)
         protocol = _one_of("security.protocol", given.get("security.protocol", "plaintext").upper(), PROTOCOLS)
         _one_of("partitioner", given.get("partitioner", PARTITIONERS[0]), PARTITIONERS)
         return cls(
@@ -115,7 +117,7 @@ class Options:
                 "connections_max_idle_ms": _number(given, "connections.max.idle.ms", 0) or 9 * 60_000,
                 **{ours: _read(given, name, read) for name, (ours, read) in _CONNECTION.items() if name in given},
                 "security_protocol": protocol,
-                **_sasl(protocol, given),
+                **_sasl(protocol, named),
                 **({"ssl_context": tls.context(given)} if protocol.endswith("SSL") else {}),
             },
             metadata_max_age_s=_number(given, "metadata.max.age.ms", 300_000) / 1000,
@@ -145,10 +147,11 @@ def _sasl(protocol: str, options: Mapping[str, str]) -> dict[str, Any]:
     for name in ("sasl.username", "sasl.password"):
         if name not in options:
             raise JobError(f"kafka.client has sasl.mechanism = {mechanism!r}, which needs {name}")
+    login = secret_files.read("kafka.client", options)
     return {
         "sasl_mechanism": mechanism,
-        "sasl_plain_username": options["sasl.username"],
-        "sasl_plain_password": options["sasl.password"],
+        "sasl_plain_username": login["sasl.username"],
+        "sasl_plain_password": login["sasl.password"],
     }
 
 

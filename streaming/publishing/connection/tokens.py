@@ -15,6 +15,7 @@ from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from streaming import secret_files
 from streaming.errors import JobError, Unauthenticated
 
 NAMES = (
@@ -37,14 +38,14 @@ _USED_FOR = 0.8  # of its lifetime
 
 
 class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
-    """A token of the endpoint, requested when a connection needs one, and used until shortly before it expires."""
+    """A token of the endpoint, requested when a connection needs one, and used until shortly before it expires.
+    Each request reads the file of the client's secret anew, if it is in one."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__()
-        self._url, client, secret = (options[name] for name in _NEEDED)
-        self._authorization = base64.b64encode(
-            f"{urllib.parse.quote(client, safe='')}:{urllib.parse.quote(secret, safe='')}".encode()
-        ).decode()
+        self._options = {name: options[name] for name in _NEEDED}
+        options = secret_files.read("kafka.client", options)
+        self._url = options["sasl.oauthbearer.token.endpoint.url"]
         form = {"grant_type": "client_credentials"}
         if scope := options.get("sasl.oauthbearer.scope"):
             form["scope"] = scope
@@ -67,7 +68,9 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         return self._extensions
 
     def _fetched(self) -> tuple[str, float]:
-        headers = {"Authorization": f"Basic {self._authorization}", "Accept": "application/json"}
+        _, *client = secret_files.read("kafka.client", self._options).values()
+        user = base64.b64encode(":".join(urllib.parse.quote(part, safe="") for part in client).encode()).decode()
+        headers = {"Authorization": f"Basic {user}", "Accept": "application/json"}
         request = urllib.request.Request(self._url, self._form, headers)
         secure = self._context if self._url.startswith("https") else None
         try:

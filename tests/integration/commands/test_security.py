@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import orjson
 import pytest
 from confluent_kafka import Message
 
+from config import load
 from streaming.kafka.clients import Cluster, read
 from tests.integration.conftest import JARS, CommandLine
 from tests.integration.running import Job, job
@@ -151,6 +153,36 @@ def test_passwords_are_rotated_by_a_second_user_of_the_same_permissions(users: U
     assert [event["turn"] for event in delivered if "turn" in event] == [1, 2, 3]
     with job(users, *users.flags_of("old")) as refused:
         assert refused.ended() == 1
+
+
+def test_a_password_in_a_file_is_changed_while_the_job_runs(users: Users, secured: Secured) -> None:
+    """As docs/how-to/maintain.md has it: whoever logs in afterwards, does so with the new password."""
+    secured.add_user("filed", _password("filed"))
+    secured.allow([replace(right, who="filed") for right in RIGHTS if right.who == "job"])
+    file = users.directory / "password"
+    file.write_text(_password("filed") + "\n")
+    often = '[kafka.client]\n"connections.max.idle.ms" = "1000"'  # a login after each pause
+    settings = secured.settings("filed", f"${{file:{file}}}").replace("[kafka.client]", often)
+    assert SECRET not in settings
+    config = users.file("filed", settings)
+    users.as_("registrar", "subscribe", "--id", "filed", "--subscriber", "alice", "--pattern", '{"file": [1, 2]}')
+    topics = Cluster.of(load(config[1])).topics()
+    with job(users, *config) as running:
+        running.running()
+        users.as_("producer", "produce", stdin='{"file": 1}\n')
+        running.until("delivered", lambda: running.total("delivery_count") == 1)
+        assert "deliveries.alice" in topics.partitions()
+        secured.add_user("filed", f"new-{_password('filed')}")
+        file.write_text(f"new-{_password('filed')}\n")
+        time.sleep(3)  # until connections are closed
+        assert "deliveries.alice" in topics.partitions()
+        users.as_("producer", "produce", stdin='{"file": 2}\n')
+        running.until("delivered again", lambda: running.total("delivery_count") == 2)
+    delivered = [orjson.loads(line) for line in users.as_("alice", "consume", "alice").splitlines()]
+    assert [event["file"] for event in delivered if "file" in event] == [1, 2]
+    shown = users("config", "show", *config)
+    assert shown.count(f"${{file:{file}}}") == 2
+    assert SECRET not in shown + "".join([*map(str, running.lines), *running.other])
 
 
 def test_a_subscriber_reads_no_other_ones_deliveries(users: Users, secured: Secured) -> None:

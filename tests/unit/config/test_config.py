@@ -260,9 +260,33 @@ def test_secrets_are_not_shown() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "is_shown"),
+    [
+        ("kafka.client.sasl.password", "${file:/run/secrets/kafka}", True),
+        ("kafka.client.sasl.password", "hunter2${file:/run/secrets/kafka}", False),
+        ("monitoring.token", "${file:/t}", True),
+        ("kafka.spark.sasl.jaas.config", 'a.b.C required username="u" password="${file:/p}";', True),
+        ("kafka.spark.sasl.jaas.config", 'a.b.C required username="${file:/u}" password="hunter2";', False),
+        ("kafka.spark.sasl.jaas.config", 'a.b.C required password="${file:/u}" hunter2;', False),
+    ],
+)
+def test_a_reference_to_a_file_is_shown_unless_there_is_a_secret_beside_it(
+    name: str, value: str, is_shown: bool
+) -> None:
+    section, key, *option = name.split(".", 2)
+    shown = show(load(flags={name: value}))[section][key]
+    assert (shown[option[0]] if option else shown) == (value if is_shown else "(secret)")
+
+
+@pytest.mark.parametrize(
     "flags",
     [
         {},
+        {
+            "kafka.client.sasl.password": "${file:/run/secrets/kafka}",
+            "kafka.spark.sasl.jaas.config": 'a.b.C required username="u" password="${file:/run/secrets/kafka}";',
+            "monitoring.token": "${file:/t}",
+        },
         {
             "kafka.client.sasl.username": "u",
             "kafka.client.ssl.ca.location": 'a "b" \\ c\n\x7fé',
@@ -277,7 +301,7 @@ def test_secrets_are_not_shown() -> None:
             }
         },
     ],
-    ids=["defaults", "options", "topics", "pattern", "numbers", "tenants"],
+    ids=["defaults", "files", "options", "topics", "pattern", "numbers", "tenants"],
 )
 def test_shown_settings_are_read_back(flags: dict[str, Any], tmp_path: Path) -> None:
     settings = load(flags=flags)

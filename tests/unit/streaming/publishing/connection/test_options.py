@@ -71,6 +71,15 @@ def test_passwords(mechanism: str) -> None:
     assert (connection["sasl_plain_username"], connection["sasl_plain_password"]) == ("job", "hunter2")
 
 
+def test_a_password_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("hunter2\n")
+    options = {**SASL, "sasl.mechanism": "PLAIN", "sasl.password": f"${{file:{tmp_path}/password}}"}
+    assert Options.of(options).connection["sasl_plain_password"] == "hunter2"
+    (tmp_path / "password").unlink()
+    with pytest.raises(JobError, match=r"kafka\.client\.sasl\.password: the file .*/password cannot be read"):
+        Options.of(options)
+
+
 def test_tokens() -> None:
     provider = Options.of({**OIDC, "sasl.oauthbearer.extensions": "a=1,b=2"}).connection["sasl_oauth_token_provider"]
     assert isinstance(provider, ClientCredentials)

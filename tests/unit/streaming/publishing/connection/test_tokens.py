@@ -8,6 +8,7 @@ import threading
 import urllib.parse
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +74,18 @@ def test_an_expired_token_is_replaced(endpoint: Endpoint) -> None:
     assert tokens.token() == "first"
     endpoint.answer = {"access_token": "second"}
     assert tokens.token() == "second"
+
+
+def test_each_request_reads_the_file_of_the_secret(endpoint: Endpoint, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("first\n")
+    tokens = provider({**endpoint.options(), "sasl.oauthbearer.client.secret": f"${{file:{secret}}}"})
+    endpoint.answer = {"access_token": "token", "expires_in": 0}
+    tokens.token()
+    secret.write_text("second\n")
+    tokens.token()
+    users = [base64.b64decode(authorization.removeprefix("Basic ")) for authorization, _ in endpoint.requests]
+    assert users == [b"job:first", b"job:second"]
 
 
 @pytest.mark.parametrize("status", [401, 200])
