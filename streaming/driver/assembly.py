@@ -59,7 +59,7 @@ from streaming.publishing.delivery import DeliveryRule
 from streaming.publishing.fencing import committed_offsets
 from streaming.publishing.ownership import Owner
 from streaming.publishing.slot import TIMEOUT_MS
-from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_changes
+from streaming.rows import EVENTS, SUBSCRIPTIONS, SourcePartition, of_changes, of_events
 from streaming.source_topics import SourceTopics
 from streaming.state.compaction import Compactor
 from streaming.state.restore import Restored, SubscriptionsTopics, restore
@@ -165,6 +165,8 @@ def restored(
     for (source, partition), (begin, end) in beginning.deleted.items():
         warn_deleted((names.sources.names[source], partition), begin, end, end - begin)
     moved = {at: offset for at, offset in beginning.positions.items() if committed.get(at) != offset}
+    if beginning.first_start:  # `first_start.publish_statuses` commits those of changes
+        moved = of_events(moved)
     if committed and moved:  # so that the next start need not say it again, and no older owner's offset is left
         owner.publish([], names.by_topic(moved))
     where = SubscriptionsTopics(
@@ -175,7 +177,7 @@ def restored(
         ids=names.subscriptions_ids,
         query=settings.query.name,
     )
-    state = restore(empty, store, where, beginning.positions, first_start=not committed)
+    state = restore(empty, store, where, beginning.positions, first_start=beginning.first_start)
     deleted = sum(end - begin for begin, end in beginning.deleted.values())
     return state, deleted, with_a_batch(beginning.positions, bounds)
 

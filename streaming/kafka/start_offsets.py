@@ -22,6 +22,7 @@ Bounds = Mapping[SourcePartition, tuple[int, int]]  # the first offset there is,
 @dataclass(frozen=True)
 class Beginning:
     positions: dict[SourcePartition, int]
+    first_start: bool  # no offset of a topic of subscriptions is committed: the state is built from all of them
     # Partition of a topic of events -> the first offset that is gone, and the first there is.
     deleted: Mapping[SourcePartition, tuple[int, int]]
 
@@ -32,7 +33,8 @@ class Beginning:
         """`names` are those of topics; `latest`: a first start, with nothing committed, takes no event that is there.
         Raises OffsetsBeyondEnd."""
         if not committed:
-            return cls({at: low if is_events(at[0]) and not latest else high for at, (low, high) in bounds.items()}, {})
+            begins = {at: low if is_events(at[0]) and not latest else high for at, (low, high) in bounds.items()}
+            return cls(begins, True, {})
         for (source, partition), offset in committed.items():
             _, high = bounds[source, partition]
             if offset > high:
@@ -45,15 +47,19 @@ class Beginning:
         known = {source for source, _ in committed}
         for source in sorted({source for source, _ in bounds} - known):
             log.warning("topic_offsets_missing", topic=names[source])
+        first_start = all(map(is_events, known))
         # An added partition is read from its beginning on, too, but what was deleted of it is missing.
         is_new = {at: is_events(at[0]) and at[0] not in known for at in bounds}
-        positions = {at: committed.get(at, low if is_new[at] else 0) for at, (low, _) in bounds.items()}
+        changes_begin = {at: high if first_start else 0 for at, (_, high) in bounds.items() if not is_events(at[0])}
+        positions = {
+            at: committed.get(at, low if is_new[at] else changes_begin.get(at, 0)) for at, (low, _) in bounds.items()
+        }
         deleted = {
             at: (positions[at], low)
             for at, (low, _) in sorted(bounds.items())
             if is_events(at[0]) and positions[at] < low
         }
-        return cls(positions | {at: low for at, (_, low) in deleted.items()}, deleted)
+        return cls(positions | {at: low for at, (_, low) in deleted.items()}, first_start, deleted)
 
 
 def with_a_batch(positions: Mapping[SourcePartition, int], bounds: Bounds) -> dict[SourcePartition, int]:

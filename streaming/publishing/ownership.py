@@ -64,6 +64,7 @@ class Owner:
         self._deciding = partitions
         self._partitions: Sequence[TopicPartition] = ()  # where another may have committed
         self._starting = False  # what we committed last does not count yet
+        self._unfinished: set[TopicPartition] = set()  # whose offset is of a first start that has not ended
         # Tasks of that process may have left transactions open: who replaced it has committed all offsets before.
         noted = committed_offsets(client, query, partitions, stable=False)
         self._before = {_owner(offset.note) for offset in noted.values()}
@@ -95,11 +96,13 @@ class Owner:
                 "transaction; restart the job"
             ) from fenced
         self._last = {**_owned(noted), **self._last}
+        self._unfinished = noted.keys() - offsets.keys()
         return offsets
 
     def claim(self, partitions: Iterable[TopicPartition]) -> None:
         """Commit our last offsets of these partitions again. Raises Fenced if another process has taken over."""
-        offsets = {at: self._last[at].offset for at in partitions if at in self._last}
+        own = self._last.keys() - self._unfinished
+        offsets = {at: self._last[at].offset for at in partitions if at in own}
         for attempt in range(CLAIMS):
             try:
                 self.publish([], offsets, starting=self._starting)
@@ -144,11 +147,17 @@ class Owner:
             unsettled = error
         else:
             self._last |= self._own(offsets)
-            self._starting = starting if offsets else self._starting
+            self._mark(offsets, starting=starting)
             return done.sent_at, done.committed_at
         if self._reopened(offsets, timed_out=time.monotonic() - began >= self._producer.timeout_s):
+            self._mark(offsets, starting=starting)
             return time.time(), time.time()
         raise Aborted("the transaction timed out (transaction.timeout.ms)", self._producer.newest) from unsettled
+
+    def _mark(self, committed: Offsets, *, starting: bool) -> None:
+        """Note whether these offsets, which were committed, count."""
+        self._unfinished -= committed.keys()
+        self._starting = starting if committed else self._starting
 
     def _reopened(self, tried: Offsets, *, timed_out: bool) -> bool:
         """Continue with a new producer after the old one was fenced; return whether the transaction was committed after

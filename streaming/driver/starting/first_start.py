@@ -16,7 +16,7 @@ from streaming.driver.batch_order import Last
 from streaming.driver.composition import Composition, Outputs, TopicNames, in_force_from
 from streaming.index import notes
 from streaming.publishing.ownership import Owner
-from streaming.rows import AcceptedChange, ConsumerRecord, RejectedChange, SourcePartition
+from streaming.rows import AcceptedChange, ConsumerRecord, RejectedChange, SourcePartition, is_events
 from streaming.state.first_load import Chosen, Slice
 
 STATUSES_PER_TRANSACTION = 10_000  # changes, in a transaction of the first start
@@ -34,14 +34,16 @@ def publish_statuses(
 
     The last change of each id has a status, and so has every rejected change; superseded changes have none. After a
     crash before the end it is repeated: statuses may then be written twice, with the same content. It claims the query
-    first: another first start that slept does not publish statuses beside it.
+    first, by the topics of subscriptions: another first start that slept does not publish statuses beside it, and
+    offsets of events that are committed still count.
     """
 
     def answer(statuses: Iterator[Record]) -> None:
         while some := list(islice(statuses, STATUSES_PER_TRANSACTION)):
             commit(owner, names, partial(iter, some), {})
 
-    commit(owner, names, tuple, positions, starting=True)
+    of_changes = {at: offset for at, offset in positions.items() if not is_events(at[0])}
+    commit(owner, names, tuple, of_changes, starting=True)
     rejected = [row for slice_ in slices for row in slice_.rejections]
     last = _last_words(slices, chosen, {row.id for row in rejected if row.id})
     composition = Composition(names, in_force_from(positions, names), last)

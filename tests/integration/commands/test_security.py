@@ -244,6 +244,16 @@ def test_who_does_not_get_in_is_told_why(wrong: str, command: tuple[str, ...], u
     assert SECRET not in said
 
 
+def test_a_job_whose_spark_cannot_log_in_ends_so_that_its_supervisor_starts_it_again(
+    users: Users, secured: Secured
+) -> None:
+    client, spark, of_spark = secured.settings("job", _password("job")).partition("[kafka.spark]")
+    wrong = client + spark + of_spark.replace(_password("job"), f"{SECRET}-not")
+    said = users("run", *users.file("half-wrong", wrong), code=75)
+    assert "Authentication failed" in said
+    assert SECRET not in said
+
+
 def test_two_clients_that_speak_differently_are_rejected_at_once(users: Users, secured: Secured) -> None:
     settings, _, _ = secured.settings("job", _password("job")).partition("[kafka.spark]")
     said = users("run", *users.file("half", settings), code=1)

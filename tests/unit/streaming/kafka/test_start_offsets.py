@@ -38,7 +38,7 @@ def test_a_job_begins_where_the_last_one_ended_or_at_what_is_left(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     found = begin(committed, latest)
-    assert (found.positions, found.deleted) == (positions, deleted)
+    assert (found.positions, found.deleted, found.first_start) == (positions, deleted, not committed)
     assert not caplog.records
 
 
@@ -57,6 +57,18 @@ def test_a_topic_without_any_committed_offset_was_made_again(
     assert [(record.message, fields_of(record)["topic"]) for record in caplog.records] == [
         ("topic_offsets_missing", topic)
     ]
+
+
+def test_without_an_offset_of_changes_they_are_all_taken_into_account_before_the_first_event() -> None:
+    found = begin({E0: 7, E1: 8})
+    assert (found.positions, found.first_start) == ({E0: 7, E1: 8, S0: 9}, True)
+
+
+def test_one_of_two_topics_of_subscriptions_without_offsets_is_read_from_its_first_record() -> None:
+    tenant = SUBSCRIPTIONS + 1, 0
+    names = {EVENTS: "events", SUBSCRIPTIONS: "subs", SUBSCRIPTIONS + 1: "tenant"}
+    found = Beginning.of({**BOUNDS, tenant: (0, 6)}, {E0: 7, E1: 8, S0: 9}, names, latest=False)
+    assert (found.positions, found.first_start) == ({E0: 7, E1: 8, S0: 9, tenant: 0}, False)
 
 
 def test_a_topic_that_was_added_is_read_from_its_first_record_and_has_lost_nothing() -> None:

@@ -90,6 +90,17 @@ def test_a_first_start_that_did_not_end_counts_for_none_of_its_topics(broker: Br
     assert owner("d", claims=False).committed(PLACES) == dict.fromkeys(kept, 7) | {PLACES[0]: 0}
 
 
+def test_what_a_first_start_left_unfinished_beside_offsets_that_count_is_not_claimed(broker: Brokers) -> None:
+    """The topic of subscriptions was made again: only its offsets are those of a first start."""
+    first = owner("a", claims=False)
+    first.publish([], dict.fromkeys(PLACES[:2], 5))
+    first.publish([], {PLACES[2]: 9}, starting=True)
+    second = owner("b", claims=False)
+    assert second.committed(PLACES) == dict.fromkeys(PLACES[:2], 5)
+    second.claim(PLACES)
+    assert owner("c", claims=False).committed(PLACES) == dict.fromkeys(PLACES[:2], 5)
+
+
 def test_offsets_of_quiet_partitions_are_committed_again(broker: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers forget each partition's offset by itself, however often others are committed."""
     one = owner("a")
