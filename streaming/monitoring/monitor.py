@@ -51,8 +51,8 @@ class Monitor(Observer):
 
     Each value is replaced whole by the one thread that writes it, so nobody waits for a lock. While the monitor is
     open, a thread of its own watches whether the current batch makes progress, which no thread can do that waits for
-    Spark; with `ask` it also asks for the ends of the topics. While the tasks of a batch take long, it asks for the
-    offsets that they have `committed`: if these move, the batch makes progress. Both raise JobError.
+    Spark; with `ask` it also asks for the ends of the topics. While tasks are at work, it asks for the offsets that
+    they have `committed`: the lag counts from these, and if they move, the batch makes progress. Both raise JobError.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Monitor(Observer):
         self._figures = Figures()
         self._in_hand: InHand | None = None
         self._reported: InHand | None = None  # as making no progress
+        self._of_tasks: Ends = {}  # that tasks had committed when that was asked last
         self._reached: tuple[int, int] | None = None  # a batch, and the sum of the offsets committed in it
         self._went_on: tuple[InHand | None, float] = (None, 0.0)  # by committed offsets, and when that was seen
         self._state: State | None = None
@@ -166,18 +167,17 @@ class Monitor(Observer):
         self._broker = BrokerEnds(ends, self._clock(), None, since)
 
     def look_at_tasks(self) -> None:
-        """Ask once what the tasks of the current batch have committed, if they take long."""
+        """Ask once what the tasks of the current batch have committed."""
         in_hand = self._in_hand
-        if self._committed is None or in_hand is None or in_hand.stage != "match":
-            return
-        if self._clock() - in_hand.since < EVERY_S:
+        if self._committed is None or in_hand is None or in_hand.stage != "match" or not self._broker.ends:
             return
         events = [at for at in self._broker.ends if is_events(self._topics.sources[at[0]])]
         try:
-            total = sum(self._committed(events).values())
+            self._of_tasks = self._committed(events)
         except JobError as error:
             log.debug("committed_offsets_unavailable", **error_fields(error))
             return
+        total = sum(self._of_tasks.values())
         before, self._reached = self._reached, (in_hand.batch, total)
         if before is not None and before[0] == in_hand.batch and total > before[1]:
             self._went_on = in_hand, self._clock()
@@ -229,12 +229,12 @@ class Monitor(Observer):
         while True:
             try:
                 self.look()
+                if self._broker.error is None:
+                    self.look_at_tasks()
                 if self._ask is not None:
                     self._resident = resident_bytes(os.getpid())
                     self._measure()
                     self.ask()
-                if self._broker.error is None:
-                    self.look_at_tasks()
             except Exception:  # a mistake here must not leave everybody with old figures, unnoticed
                 log.exception("monitoring_failed")
             if self._ended.wait(EVERY_S):
@@ -259,7 +259,8 @@ class Monitor(Observer):
 
     def _lag(self, ends: Ends) -> list[Lag]:
         """The lag by partition. Spark, and tasks that read themselves, read past offsets that hold no row, such as the
-        ends of transactions, which the state does not know; within a batch only the state knows how far it has come."""
+        ends of transactions, which the state does not know. Within a batch the state and the offsets that tasks have
+        committed tell how far it has come."""
         if self._state is None:
             return []
         positions: Mapping[SourcePartition, int] = self._state.positions
@@ -268,6 +269,8 @@ class Monitor(Observer):
         for source, topic in self._topics.names.items():
             for of, partition in sorted(at for at in ends if at[0] == topic):
                 at = source, partition
-                position = max(positions.get(at, 0), looked_at.get(at, 0), read.get((of, partition), 0))
-                lags.append(Lag(topic, partition, position, ends[of, partition]))
+                in_topic = of, partition
+                of_batch = max(read.get(in_topic, 0), self._of_tasks.get(in_topic, 0))
+                position = max(positions.get(at, 0), looked_at.get(at, 0), of_batch)
+                lags.append(Lag(topic, partition, position, ends[in_topic]))
         return lags
