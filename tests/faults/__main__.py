@@ -28,6 +28,7 @@ def main() -> int:
     arguments.add_argument("--compacted", action="store_true", help="a compacted topic of events")
     arguments.add_argument("--topics", action="store_true", help="two topics of events, and two tenants")
     arguments.add_argument("--past", action="store_true", help="subscriptions that begin in the past, and replays")
+    arguments.add_argument("--standby", action="store_true", help="a second process stands by")
     arguments.add_argument("--transactions", type=int, default=2, choices=(1, 2), help="their version on the broker")
     arguments.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the job")
     arguments.add_argument("--json", type=Path, help="a file for the outcome")
@@ -57,6 +58,7 @@ def main() -> int:
             transactions=given.transactions,
             several=given.topics,
             past=given.past,
+            stands_by=given.standby,
         ) as system:
             tell("the job runs")
             kinds, left_out = possible(asked, system)

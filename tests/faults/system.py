@@ -79,6 +79,7 @@ class System:
         transactions: int = 2,
         several: bool = False,
         past: bool = False,
+        stands_by: bool = False,
     ) -> None:
         self.load = load
         self._flags = flags
@@ -88,6 +89,7 @@ class System:
         self._transactions = transactions
         self._config = SEVERAL if several else None
         self._has_past = past
+        self._stands_by = stands_by
         self.past: Past | None = None
         self.home = HOME  # of the code
         self.proxy: Proxy | None = None
@@ -166,7 +168,15 @@ class System:
         log = self.directory / f"job{len(self.jobs)}.log"
         environment = self.clocks.environment
         job = self._jobs.enter_context(
-            JobProcess(flags, log, home=self.home, supervised=True, config=self._config, environment=environment)
+            JobProcess(
+                flags,
+                log,
+                home=self.home,
+                supervised=True,
+                stands_by=self._stands_by,
+                config=self._config,
+                environment=environment,
+            )
         )
         self.jobs.append(job)
         return job
