@@ -66,7 +66,8 @@ class System:
 
     With `on_cluster` it has a Spark cluster, and with `replicated` three brokers, without a proxy and a disk of theirs.
     The first topic of events is `compacted` or not. With `several` there are two of those, and two tenants. A single
-    broker has `transactions` of version 1 or 2. With `past` there are subscriptions with a start in the past.
+    broker has `transactions` of version 1 or 2. With `past` there are subscriptions with a start in the past. With
+    `stands_by` the job has a standby.
     """
 
     def __init__(
