@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from matchers.kernels.ascending import first_from
 from matchers.kernels.jit import inner, kernel
 from streaming.publishing.encode.crc32c import crc32c
 from streaming.reading.contract import NO_END
@@ -94,13 +95,7 @@ def _is_aborted(aborted: Any, id: int, last: int, ends: Any) -> Any:
     """Return whether a batch of producer `id` up to offset `last` belongs to an aborted transaction. `ends`: the batch
     ends the transaction."""
     producer, first, open = aborted.producer, aborted.first, aborted.open
-    low, high = 0, producer.shape[0]
-    while low < high:
-        middle = (low + high) >> 1
-        if producer[middle] < id:
-            low = middle + 1
-        else:
-            high = middle
+    low = first_from(producer, 0, producer.shape[0], id)
     if low == producer.shape[0] or producer[low] != id:
         return False
     i = open[low]

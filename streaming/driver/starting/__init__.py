@@ -1,4 +1,4 @@
-"""What a job does before its first batch, and a process that stands by for it.
+"""Everything before the first batch of a job, and the preparation of a standby.
 
 For: compile and load kernels, warm up Spark, publish the statuses of a first start. May enter: what `driver` may. Must
 not know: batches.

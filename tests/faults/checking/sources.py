@@ -41,7 +41,7 @@ class Partitions:
 
 @dataclass(frozen=True)
 class Tenant:
-    """What may be subscribed through a topic: `t2` is the name of the tenant with the number 2, and number 0 is the
+    """The bounds of a topic of subscriptions: `t2` is the name of the tenant with the number 2, and number 0 is the
     job's own topic. The pattern of a tenant bounds the price from above."""
 
     number: int

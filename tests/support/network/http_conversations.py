@@ -143,7 +143,7 @@ def _ending(url: str, *errors: type[Exception]) -> Iterator[None]:
 
 
 class _Failures(logging.Handler):
-    """What the server logs as an error."""
+    """The errors that the server logs."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

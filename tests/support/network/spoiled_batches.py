@@ -18,7 +18,7 @@ ENDLESS = b"\xff" * 11  # a varint that does not end
 
 
 class Effect(IntEnum):
-    """What a reader may make of it; of several the greatest counts."""
+    """The outcomes that a reader may have; of several the greatest counts."""
 
     EXACT = 0  # the right records, or an error after some of them
     LIE = 1  # no reader could notice: only that offsets ascend is sure

@@ -229,7 +229,7 @@ def _is_believed(truth: Any, frame: bytes) -> bool:
 
 
 def _stated(response: Any) -> set[Any]:
-    """What a response states: batches at their offsets, and aborted transactions."""
+    """The content of a response: batches at their offsets, and aborted transactions."""
     stated: set[Any] = set()
     for topic in response.responses or ():
         for partition in topic.partitions or ():
