@@ -38,6 +38,10 @@ NO_QUOTA, AMPLE_QUOTA = "0", "1000000"  # deliveries/s
 ENDS_HANGING_WITHIN_S = 240.0
 LOOKS_S = 1.0  # for the worker that works most
 JUMP_S = (3_600.0, 43_200.0)  # of a clock
+PROXIED = ("slow", "drop", "blackhole", "lose", "double", "reorder")
+DISTURBED_S = 10.0
+LOST, DOUBLED = 0.02, 0.3  # of all requests
+REORDERED_S = 0.2
 BROKER_PAUSE_S = (3.0, 38.0)  # the controller misses a broker after 9 s
 # Of records. In microseconds the first, the fourth and the fifth are beyond 64 bits; -1 is how Kafka says "none"; then
 # the first millisecond of 10000, and the last before the Gregorian calendar.
@@ -371,7 +375,7 @@ def _delete(system: System, subscribers: Sequence[int]) -> None:
 
 
 def slow(system: System, r: Random) -> float:
-    """Between the job and the broker each piece of data takes 200 ms."""
+    """Between the job and the broker each message takes 200 ms."""
     return _proxied(system, lambda proxy: proxy.slow(0.2, 2e6), 10.0)
 
 
@@ -383,6 +387,21 @@ def drop(system: System, r: Random) -> float:
 def blackhole(system: System, r: Random) -> float:
     """Connections to the broker stay open, and nothing comes through."""
     return _proxied(system, Proxy.blackhole, r.uniform(3.0, 10.0))
+
+
+def lose(system: System, r: Random) -> float:
+    """Of the job's requests to the broker, some are lost with their connection, of others only the answer."""
+    return _proxied(system, lambda proxy: proxy.lose(LOST), DISTURBED_S)
+
+
+def double(system: System, r: Random) -> float:
+    """Many requests reach the broker twice, as if the job had tried again without need."""
+    return _proxied(system, lambda proxy: proxy.double(DOUBLED), DISTURBED_S)
+
+
+def reorder(system: System, r: Random) -> float:
+    """Requests of different connections overtake each other."""
+    return _proxied(system, lambda proxy: proxy.reorder(REORDERED_S), DISTURBED_S)
 
 
 def burst(system: System, r: Random) -> float:
@@ -497,6 +516,9 @@ KINDS: dict[str, Kind] = {
     "slow": slow,
     "drop": drop,
     "blackhole": blackhole,
+    "lose": lose,
+    "double": double,
+    "reorder": reorder,
     "burst": burst,
     "poison": poison,
     "timestamp": timestamp,
@@ -512,7 +534,7 @@ def possible(kinds: Sequence[str], system: System) -> tuple[list[str], dict[str,
     if system.spark is None:
         left_out["executor"] = "there are executors on a cluster only (--cluster)"
     if system.proxy is None:
-        alone = dict.fromkeys(("slow", "drop", "blackhole", "broker-disk"), "with one broker only (no --replicated)")
+        alone = dict.fromkeys((*PROXIED, "broker-disk"), "with one broker only (no --replicated)")
         left_out |= alone
     if not system.disk.mounted:
         mounting = dict.fromkeys(("disk", "disk-read-only", "broker-disk"), "this machine lets us mount no file system")

@@ -1,26 +1,42 @@
-"""A TCP proxy on the loopback interface that can make connections slow, silent or cut."""
+"""A proxy for Kafka's protocol on the loopback interface. It makes connections slow, silent or cut, and loses, doubles
+and reorders requests."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable
+from enum import Enum, auto
+from random import Random
 from typing import Any
 
 from rig.broker import LOOPBACK
 
-CHUNK = 1 << 16
+LENGTH = 4  # bytes before each message, which say how long it is
 TIMEOUT_S = 10.0
 
 
+class Fate(Enum):
+    """What becomes of the broker's answer to a request."""
+
+    PASSED_ON = auto()
+    DROPPED = auto()
+    LOST = auto()  # with its connection
+
+
 class Proxy:
-    """`with Proxy(port) as proxy: proxy.port` leads to that port. It passes all on, until told otherwise."""
+    """`with Proxy(port) as proxy: proxy.port` leads to that port. It passes all on, until told otherwise.
+
+    A broker answers the requests of a connection in their order, so `_requests` can say for each answer what becomes
+    of it.
+    """
 
     def __init__(self, target: int) -> None:
         self._target = target
-        self._latency_s = 0.0
-        self._bytes_per_s = float("inf")
+        self._random = Random(0)
+        self._undisturbed()
         self._connections: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -38,8 +54,21 @@ class Proxy:
         self._loop.close()
 
     def slow(self, latency_s: float, bytes_per_s: float) -> None:
-        """Each chunk takes so long, one after the other, and as long as its bytes need."""
+        """Each message takes so long, one after the other, and as long as its bytes need."""
         self._latency_s, self._bytes_per_s = latency_s, bytes_per_s
+
+    def lose(self, share: float) -> None:
+        """Cut the connection of this share of all requests: half of them before the broker has got them, half after it
+        has obeyed, so that only the answer is lost."""
+        self._lost = share
+
+    def double(self, share: float) -> None:
+        """Send this share of all requests twice. The client gets the second answer, as if it had tried again."""
+        self._doubled = share
+
+    def reorder(self, within_s: float) -> None:
+        """Hold each request for up to this time, so that requests of different connections overtake each other."""
+        self._within_s = within_s
 
     def drop(self) -> None:
         """Cut all connections; new ones work."""
@@ -50,8 +79,14 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._open.clear)
 
     def pass_on(self) -> None:
-        self.slow(0.0, float("inf"))
+        self._undisturbed()
         self._loop.call_soon_threadsafe(self._open.set)
+
+    def _undisturbed(self) -> None:
+        self.slow(0.0, float("inf"))
+        self.lose(0.0)
+        self.double(0.0)
+        self.reorder(0.0)
 
     def _call(self, what: Callable[[], Any]) -> None:
         asyncio.run_coroutine_threadsafe(what(), self._loop).result(TIMEOUT_S)
@@ -83,10 +118,11 @@ class Proxy:
                 there, back = await asyncio.open_connection(LOOPBACK, self._target)
                 self._connections.add(back)
                 try:
+                    fates: deque[Fate] = deque()
                     # An end of either side ends both.
                     pair = {
-                        asyncio.ensure_future(self._pump(reader, back)),
-                        asyncio.ensure_future(self._pump(there, writer)),
+                        asyncio.ensure_future(self._requests(reader, back, fates)),
+                        asyncio.ensure_future(self._answers(there, writer, fates)),
                     }
                     try:
                         await asyncio.wait(pair, return_when=asyncio.FIRST_COMPLETED)
@@ -102,9 +138,34 @@ class Proxy:
             self._connections.discard(writer)
             writer.transport.abort()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while chunk := await reader.read(CHUNK):
-            await asyncio.sleep(self._latency_s + len(chunk) / self._bytes_per_s)
-            await self._open.wait()
-            writer.write(chunk)
-            await writer.drain()
+    async def _requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, fates: deque[Fate]) -> None:
+        while request := await _message(reader):
+            await asyncio.sleep(self._random.uniform(0.0, self._within_s))
+            lost, doubled = self._random.random() < self._lost, self._random.random() < self._doubled
+            if lost and self._random.random() < 0.5:
+                return
+            fates += [Fate.DROPPED] * doubled + [Fate.LOST if lost else Fate.PASSED_ON]
+            await self._write(writer, request * (1 + doubled))
+
+    async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, fates: deque[Fate]) -> None:
+        while answer := await _message(reader):
+            fate = fates.popleft()
+            if fate is Fate.LOST:
+                return
+            if fate is Fate.PASSED_ON:
+                await self._write(writer, answer)
+
+    async def _write(self, writer: asyncio.StreamWriter, message: bytes) -> None:
+        await asyncio.sleep(self._latency_s + len(message) / self._bytes_per_s)
+        await self._open.wait()
+        writer.write(message)
+        await writer.drain()
+
+
+async def _message(reader: asyncio.StreamReader) -> bytes:
+    """Return the next message with its length, or nothing at the end."""
+    try:
+        length = await reader.readexactly(LENGTH)
+        return length + await reader.readexactly(int.from_bytes(length))
+    except asyncio.IncompleteReadError:
+        return b""
