@@ -29,16 +29,27 @@ def warm(
     settings: Settings,
 ) -> None:
     from matchers.registry import named  # not for a help text: it loads numba
+    from streaming.precompile import marker
+
+    names = algorithms or [settings.matching.algorithm]
+    for name in names:
+        named(name)
+    with marker.alone():
+        compile_kernels(names, settings)
+    archive_classes(settings)
+
+
+def compile_kernels(names: list[str], settings: Settings) -> None:
+    """Compile the kernels of a job with each of these algorithms, unless that was done."""
     from streaming.precompile import kernels
     from streaming.precompile.kernels import CompiledKernels
     from streaming.state.pool import processes
 
-    chosen = settings.matching
-    names = algorithms or [chosen.algorithm]
-    for name in names:
-        named(name)
     stages = kernels.needed(names, replays=True)
     left = [name for stage in stages for name in stage]
+    if not left:
+        note(f"all kernels are compiled for {', '.join(names)}")
+        return
     began = time.monotonic()
 
     def say(compiled: CompiledKernels) -> None:
@@ -46,14 +57,11 @@ def warm(
         rest = f"; left: {', '.join(left)}" if left else ""
         out.print(f"{compiled.name}: {compiled.kernels} kernels in {compiled.cpu_s:.1f} s of a core{rest}")
 
-    if left:
-        note(f"compiling kernels, once: {', '.join(left)}")
-        with processes(os.cpu_count() or 1) as pool:
-            kernels.compile(stages, {chosen.algorithm: chosen.options}, pool, say)
-        note(f"done after {time.monotonic() - began:.1f} s")
-    else:
-        note(f"all kernels are compiled for {', '.join(names)}")
-    archive_classes(settings)
+    chosen = settings.matching
+    note(f"compiling kernels, once: {', '.join(left)}")
+    with processes(os.cpu_count() or 1) as pool:
+        kernels.compile(stages, {chosen.algorithm: chosen.options}, pool, say)
+    note(f"done after {time.monotonic() - began:.1f} s")
 
 
 def archive_classes(settings: Settings) -> None:

@@ -40,7 +40,7 @@ LOOKS_S = 1.0  # for the worker that works most
 JUMP_S = (3_600.0, 43_200.0)  # of a clock
 PROXIED = ("slow", "drop", "blackhole", "lose", "double", "reorder")
 DISTURBED_S = 10.0
-LOST, DOUBLED = 0.02, 0.3  # of all requests
+LOST, DOUBLED = 0.05, 0.5  # of all requests
 REORDERED_S = 0.2
 BROKER_PAUSE_S = (3.0, 38.0)  # the controller misses a broker after 9 s
 # Of records. In microseconds the first, the fourth and the fifth are beyond 64 bits; -1 is how Kafka says "none"; then

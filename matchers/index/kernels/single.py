@@ -8,6 +8,7 @@ import numpy as np
 
 from matchers.index.kernels.encode import Columns, Cuts, Events, encode
 from matchers.index.kernels.json import Documents, Found, Memory, Names, read_json
+from matchers.kernels.ascending import first_from
 from matchers.kernels.jit import kernel
 
 UNREAD = -1
@@ -103,14 +104,8 @@ def settle_one(rows: Any, several: bool, held: Any, out: Any) -> int:
         if s == last:
             continue
         last = s
-        low, high = 0, removed.shape[0]
-        while low < high:
-            middle = (low + high) >> 1
-            if removed[middle] < s:
-                low = middle + 1
-            else:
-                high = middle
-        if low == removed.shape[0] or removed[low] != s:
+        at = first_from(removed, 0, removed.shape[0], s)
+        if at == removed.shape[0] or removed[at] != s:
             out[m] = s
             m += 1
     return m
