@@ -57,6 +57,12 @@ def run(
             if lock is not None and not lock.reserve(stop):
                 return
             waits = lock is not None and not lock.held
+
+            def started(monitor: Monitor) -> None:
+                if lock is not None:
+                    lock.started()
+                running(monitor)
+
             with checkpoint.scratch(location, stands_by=waits) as scratch, beside(opens(scratch)) as spark:
                 from streaming.driver import job  # its imports take a second, in which Spark's JVM starts
 
@@ -66,7 +72,7 @@ def run(
                     stop=stop,
                     lineage=lineage,
                     past=past,
-                    running=running,
+                    running=started,
                     spark_checkpoint=checkpoint.spark(location, scratch),
                     scratch=scratch,
                     began=began,

@@ -18,6 +18,7 @@ class Lock:
     """The process with `held` runs the job. The kernel frees its lock when it ends, however it ends."""
 
     _running: IO[str]
+    _started: IO[str]
     _standby: IO[str]
     held: bool = False
 
@@ -26,11 +27,21 @@ class Lock:
         self.held = self.held or _locked(self._running)
         return self.held
 
+    def started(self) -> None:
+        """Let another process prepare to stand by: the job runs, so the two do not start at the same time."""
+        fcntl.flock(self._started, fcntl.LOCK_EX)
+
     def reserve(self, stop: threading.Event) -> bool:
-        """Wait until this process holds the lock, or is the one that stands by; return False if told to stop."""
-        while not (self.acquire() or _locked(self._standby)):
+        """Wait until this process holds the lock, or is the one that stands by for a job that has started; return False
+        if told to stop."""
+        stands_by = False
+        while not self.acquire():
+            stands_by = stands_by or _locked(self._standby)
+            if stands_by and _is_locked(self._started):
+                return True
             if stop.wait(LOOK_EVERY_S):
                 return False
+        self.leave_standby()
         return True
 
     def wait(self, stop: threading.Event, timeout_s: float) -> bool:
@@ -48,8 +59,12 @@ class Lock:
 @contextmanager
 def opened(directory: Path) -> Iterator[Lock]:
     """Open the lock; at the end it is free."""
-    with (directory / "lock").open("a") as running, (directory / "standby.lock").open("a") as standby:
-        yield Lock(running, standby)
+    with (
+        (directory / "lock").open("a") as running,
+        (directory / "started.lock").open("a") as started,
+        (directory / "standby.lock").open("a") as standby,
+    ):
+        yield Lock(running, started, standby)
 
 
 def _locked(file: IO[str]) -> bool:
@@ -58,3 +73,10 @@ def _locked(file: IO[str]) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _is_locked(file: IO[str]) -> bool:
+    if not _locked(file):
+        return True
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False

@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import pytest
 
 from streaming.process import lock
 from tests.support.patience import PATIENCE_S
@@ -24,6 +27,7 @@ def test_one_process_runs_and_one_stands_by_and_a_third_waits(tmp_path: Path) ->
     with lock.opened(tmp_path) as first, lock.opened(tmp_path) as second, lock.opened(tmp_path) as third:
         assert first.reserve(stop)
         assert first.held
+        first.started()
         assert second.reserve(stop)
         assert not second.held
         soon.start()
@@ -32,6 +36,31 @@ def test_one_process_runs_and_one_stands_by_and_a_third_waits(tmp_path: Path) ->
         assert third.reserve(threading.Event())
         assert not third.held
         assert not second.wait(threading.Event(), 0.1)
+
+
+def test_a_process_stands_by_once_the_job_has_started(tmp_path: Path) -> None:
+    with lock.opened(tmp_path) as first, lock.opened(tmp_path) as second, ThreadPoolExecutor(1) as pool:
+        assert first.acquire()
+        reserved = pool.submit(second.reserve, threading.Event())
+        with pytest.raises(TimeoutError):
+            reserved.result(0.2)
+        first.started()
+        assert reserved.result(PATIENCE_S)
+        assert not second.held
+
+
+def test_a_process_runs_at_once_if_the_job_ends_before_it_has_started_and_another_may_stand_by(tmp_path: Path) -> None:
+    with lock.opened(tmp_path) as second, lock.opened(tmp_path) as third, ThreadPoolExecutor(1) as pool:
+        with lock.opened(tmp_path) as first:
+            assert first.acquire()
+            reserved = pool.submit(second.reserve, threading.Event())
+            with pytest.raises(TimeoutError):
+                reserved.result(0.2)
+        assert reserved.result(PATIENCE_S)
+        assert second.held
+        second.started()
+        assert third.reserve(threading.Event())
+        assert not third.held
 
 
 def test_a_lock_is_free_once_its_process_is_killed(tmp_path: Path) -> None:
@@ -52,5 +81,6 @@ def test_a_standby_that_is_told_to_stop_does_not_hold_the_lock(tmp_path: Path) -
     stop.set()
     with lock.opened(tmp_path) as first, lock.opened(tmp_path) as second:
         assert first.acquire()
+        first.started()
         assert second.reserve(threading.Event())
         assert not second.wait(stop, PATIENCE_S)
