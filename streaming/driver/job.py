@@ -82,16 +82,17 @@ class JobRun:
     is_warm: bool = False  # its workers are, but for the state
 
     def stand_by(self, lock: Lock) -> JobRun | None:
-        """Prepare all that needs no state, and wait until the job that runs has ended; return the run that follows, or
-        None if told to stop."""
+        """Prepare all that needs no state, and wait until the job that runs has ended, under a watched lock; return the
+        run that follows, or None if told to stop."""
         settings, began = self.settings, time.monotonic()
         location, is_warm = settings.query.checkpoint, False
         assembly.check(settings)
         compiling.ahead(settings.matching.algorithm, settings.matching.options, BACKGROUND_NICENESS)
         spark = self.session.value()
-        if not lock.acquire():
+        if not lock.held:
             standby.prepare(settings, spark, self.scratch)
             is_warm = True
+        if not lock.held:
             if self.past is not None:
                 self.past.tell_progress()
             log.info("standby_ready", start_s=round(time.monotonic() - began, 1))

@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -63,7 +63,11 @@ def run(
                     lock.started()
                 running(monitor)
 
-            with checkpoint.scratch(location, stands_by=waits) as scratch, beside(opens(scratch)) as spark:
+            with (
+                lock.watched() if lock is not None and waits else nullcontext(),
+                checkpoint.scratch(location, stands_by=waits) as scratch,
+                beside(opens(scratch)) as spark,
+            ):
                 from streaming.driver import job  # its imports take a second, in which Spark's JVM starts
 
                 first = job.JobRun(

@@ -44,16 +44,32 @@ class Lock:
         self.leave_standby()
         return True
 
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Hold the lock from the moment when the job ends, so that no process that starts later comes first."""
+        done = threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(done,), name="sluice-lock", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+
     def wait(self, stop: threading.Event, timeout_s: float) -> bool:
-        """Wait so long for the process that runs the job to end; return whether this process holds the lock now."""
+        """Wait so long for a watched lock to be held; return whether it is."""
         for _ in range(round(timeout_s / LOOK_EVERY_S)):
-            if self.acquire() or stop.wait(LOOK_EVERY_S):
+            if self.held or stop.wait(LOOK_EVERY_S):
                 break
         return self.held
 
     def leave_standby(self) -> None:
         """Let another process stand by."""
         fcntl.flock(self._standby, fcntl.LOCK_UN)
+
+    def _watch(self, done: threading.Event) -> None:
+        while not (self.acquire() or done.wait(LOOK_EVERY_S)):
+            pass
 
 
 @contextmanager

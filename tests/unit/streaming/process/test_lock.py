@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,8 @@ def test_one_process_runs_and_one_stands_by_and_a_third_waits(tmp_path: Path) ->
         second.leave_standby()
         assert third.reserve(threading.Event())
         assert not third.held
-        assert not second.wait(threading.Event(), 0.1)
+        with second.watched():
+            assert not second.wait(threading.Event(), 0.1)
 
 
 def test_a_process_stands_by_once_the_job_has_started(tmp_path: Path) -> None:
@@ -63,6 +65,18 @@ def test_a_process_runs_at_once_if_the_job_ends_before_it_has_started_and_anothe
         assert not third.held
 
 
+def test_a_process_that_prepares_itself_comes_before_one_that_starts_later(tmp_path: Path) -> None:
+    with lock.opened(tmp_path) as second, lock.opened(tmp_path) as third, ExitStack() as first_ends:
+        first = first_ends.enter_context(lock.opened(tmp_path))
+        assert first.acquire()
+        first.started()
+        assert second.reserve(threading.Event())
+        with second.watched():
+            first_ends.close()
+            assert second.wait(threading.Event(), PATIENCE_S)
+            assert not third.acquire()
+
+
 def test_a_lock_is_free_once_its_process_is_killed(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -72,7 +86,8 @@ def test_a_lock_is_free_once_its_process_is_killed(tmp_path: Path) -> None:
         assert process.stdout.readline() == "True\n"
         assert not own.acquire()
         process.kill()
-        assert own.wait(threading.Event(), PATIENCE_S)
+        with own.watched():
+            assert own.wait(threading.Event(), PATIENCE_S)
         assert own.held
 
 
@@ -83,4 +98,5 @@ def test_a_standby_that_is_told_to_stop_does_not_hold_the_lock(tmp_path: Path) -
         assert first.acquire()
         first.started()
         assert second.reserve(threading.Event())
-        assert not second.wait(stop, PATIENCE_S)
+        with second.watched():
+            assert not second.wait(stop, PATIENCE_S)
