@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from streaming.process.lock import Lock
 OWNER = "owner"
 SCRATCH = "scratch"  # a link to the directory of the job that runs
 STANDBY_SCRATCH = "standby-scratch"  # to that of the process that stands by
+TRIES, TRY_AGAIN_S = 10, 0.1  # to delete what a killed job has left
 MONITORING = "monitoring"  # where that job answers
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")  # hdfs:/a is one too
 ROOM_BYTES = 1 << 20  # with less, a start is not worth a try
@@ -173,10 +175,16 @@ def announcement(location: str) -> str:
 
 
 def clear(location: str, name: str = SCRATCH) -> None:
-    """Remove what a killed job has left outside its local checkpoint, below the link of this name."""
+    """Remove what a killed job has left outside its local checkpoint, below the link of this name. Its JVM may still
+    write there for a moment."""
     last = _directory(location) / name
     if last.is_symlink():
-        shutil.rmtree(last.readlink(), ignore_errors=True)
+        directory = last.readlink()
+        for _ in range(TRIES):
+            shutil.rmtree(directory, ignore_errors=True)
+            if not directory.exists():
+                break
+            time.sleep(TRY_AGAIN_S)
         last.unlink()
 
 

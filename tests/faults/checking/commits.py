@@ -69,19 +69,19 @@ class Commits:
         return max((b - a for a, b in pairwise(times)), default=0.0)
 
     def ends(self, timeout_s: float = TIMEOUT_S) -> dict[tuple[str, int], int]:
-        """Return the ends of all topics. A broker that has just come back is asked again."""
+        """Return the ends of all topics. A broker that has just come back is asked again, by a consumer that remembers
+        nothing of the time when it had no partitions."""
         deadline = time.monotonic() + timeout_s
-        consumer = Consumer(self._config)
-        try:
-            while True:
-                try:
-                    return {at: consumer.get_watermark_offsets(TopicPartition(*at), timeout_s)[1] for at in self.places}
-                except KafkaException:
-                    if time.monotonic() > deadline:
-                        raise
-                    time.sleep(EVERY_S)
-        finally:
-            consumer.close()
+        while True:
+            consumer = Consumer(self._config)
+            try:
+                return {at: consumer.get_watermark_offsets(TopicPartition(*at), timeout_s)[1] for at in self.places}
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+            finally:
+                consumer.close()
+            time.sleep(EVERY_S)
 
     def _by_place(self, one: Seen) -> dict[tuple[str, int], int]:
         """Nothing was committed of a partition before it was there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -50,6 +51,22 @@ def test_what_a_killed_job_left_can_be_cleared(tmp_path: Path) -> None:
         checkpoint.clear(str(tmp_path / "c"))
         assert not killed.exists()
         assert list((tmp_path / "c").iterdir()) == []
+
+
+def test_what_the_jvm_of_a_killed_job_still_writes_is_cleared_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed, delete = left_by_a_killed_job(tmp_path / "c"), shutil.rmtree
+    writes = iter(range(3))
+
+    def delete_beside_a_jvm(directory: Path, *, ignore_errors: bool) -> None:
+        delete(directory, ignore_errors=ignore_errors)
+        if next(writes, None) is not None:
+            directory.mkdir()
+
+    monkeypatch.setattr("streaming.process.checkpoint.shutil.rmtree", delete_beside_a_jvm)
+    checkpoint.clear(str(tmp_path / "c"))
+    assert not killed.exists()
 
 
 def test_the_scratch_of_a_standby_becomes_that_of_the_job(tmp_path: Path) -> None:
