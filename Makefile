@@ -146,7 +146,7 @@ $(S3): config/s3.xml config/ivysettings.xml $(JARS)
 	@$(RUN) jars s3
 	@touch $@
 
-rivals: $(RIVALS) ## jars/kafka-streams, with which `bench system` compares Sluice (it needs a JDK)
+rivals: $(RIVALS) ## jars/kafka-streams and jars/flink, with which `bench system` compares Sluice (it needs a JDK)
 
 $(RIVALS): config/rivals.xml config/ivysettings.xml $(JARS)
 	@$(RUN) jars rivals

@@ -473,9 +473,10 @@ def system(
     systems: Annotated[
         str,
         typer.Option(
-            help="Comma-separated: sluice; a baseline on Spark alone (join, udf, udf_by_symbol); Kafka Streams with an "
-            "index made for this load, which commits every 100, 30 or 10 ms (kafka-streams, kafka-streams-30ms, "
-            "kafka-streams-10ms; needs `make rivals`)."
+            help="Comma-separated: sluice; a baseline on Spark alone (join, udf, udf_by_symbol); with an index made "
+            "for this load, Kafka Streams that commits every 100, 30 or 10 ms (kafka-streams, kafka-streams-30ms, "
+            "kafka-streams-10ms), or Flink with a checkpoint every 1,000 or 100 ms (flink-1s, flink-100ms). Kafka "
+            "Streams and Flink need `make rivals`."
         ),
     ] = "sluice",
     seconds: Annotated[float, typer.Option(help="Seconds at each rate.")] = 30.0,

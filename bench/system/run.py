@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bench.system import kafka_streams
+from bench.system import flink, kafka_streams
+from bench.system.flink import CHECKPOINT_INTERVAL_MS, Flink
 from bench.system.kafka_streams import COMMIT_INTERVAL_MS, KafkaStreams
 from bench.system.sluice import Sluice
 from bench.system.spark_alone import APPLICATIONS, Application
@@ -71,6 +72,7 @@ SYSTEMS: Mapping[str, Callable[[Place], System]] = MappingProxyType(
         "sluice": Sluice,
         **{name: partial(Application, name) for name in APPLICATIONS},
         **{name: partial(KafkaStreams, name) for name in COMMIT_INTERVAL_MS},
+        **{name: partial(Flink, name) for name in CHECKPOINT_INTERVAL_MS},
     }
 )
 
@@ -78,7 +80,9 @@ SYSTEMS: Mapping[str, Callable[[Place], System]] = MappingProxyType(
 def require(system: str) -> None:
     """Raises JobError if something that this system needs is not on this machine."""
     if system in COMMIT_INTERVAL_MS:
-        kafka_streams.require()
+        kafka_streams.PROGRAM.require()
+    if system in CHECKPOINT_INTERVAL_MS:
+        flink.PROGRAM.require()
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ def jars(
         pinned_jars.SetName,
         typer.Argument(
             help="job: Spark's Kafka connector and the embedded Kafka. s3: checkpoints at s3a:// URLs. "
-            "rivals: Kafka Streams, for `bench system`."
+            "rivals: Kafka Streams and Flink, for `bench system`."
         ),
     ] = "job",
 ) -> None:

@@ -27,7 +27,7 @@ SetName = Literal["job", "s3", "rivals"]
 SETS: dict[SetName, JarSet] = {
     "job": JarSet("ivy.xml", ("spark", "broker")),
     "s3": JarSet("s3.xml", ("s3",)),
-    "rivals": JarSet("rivals.xml", ("kafka-streams",)),
+    "rivals": JarSet("rivals.xml", ("kafka-streams", "flink")),
 }
 
 

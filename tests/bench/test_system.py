@@ -17,6 +17,7 @@ from bench.command import app
 from bench.system import ramp as ramp_module
 from bench.system import run
 from bench.system.baseline import of_known_events
+from bench.system.flink import CHECKPOINT_INTERVAL_MS
 from bench.system.kafka_streams import COMMIT_INTERVAL_MS
 from bench.system.ramp import Row, draw, markdown, ramp, table
 from bench.system.run import SYSTEMS, Course, Outcome
@@ -208,7 +209,7 @@ def test_systems_that_cannot_be_measured_are_rejected(flags: list[str], reason: 
 def test_each_application_is_a_file() -> None:
     files = {file.stem for file in (Path(run.__file__).parents[1] / "baselines").glob("*.py")}
     assert files == {"__init__", "topics", *APPLICATIONS}
-    assert list(SYSTEMS) == ["sluice", *APPLICATIONS, *COMMIT_INTERVAL_MS]
+    assert list(SYSTEMS) == ["sluice", *APPLICATIONS, *COMMIT_INTERVAL_MS, *CHECKPOINT_INTERVAL_MS]
 
 
 def test_an_application_is_done_with_what_its_last_batch_reached(tmp_path: Path) -> None:
