@@ -28,7 +28,7 @@ class TestFlink(JavaBaselineTests):
 
     def test_killed_and_started_again_it_delivers_exactly_once(self, directory: Path) -> None:
         with place("k", {"deliveries.layout": "shared"}) as here:
-            writer = RecordWriter(here.cluster)
+            writer, admin = RecordWriter(here.cluster), AdminClient(here.cluster.client())
             writer.write(here.settings.subscriptions.topic, [rule("s0", 0)])
             with Flink("flink-1s", here) as system:
                 write_events(writer, here, events())
@@ -38,7 +38,7 @@ class TestFlink(JavaBaselineTests):
                 system.wait_for("delivered in an open transaction", lambda: ends(here) > before, PATIENCE_S)
                 system.kill()
                 # Its checkpoint alone has the offsets now.
-                AdminClient(here.cluster.client()).delete_consumer_groups([GROUP])[GROUP].result(TIMEOUT_S)
+                admin.delete_consumer_groups([GROUP])[GROUP].result(TIMEOUT_S)
                 written = write_events(writer, here, events())
                 system.start()
                 system.wait_for("done", lambda: system.done()[0] == written == 3 * EVENTS, PATIENCE_S)
