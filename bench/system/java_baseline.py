@@ -32,7 +32,6 @@ class Program:
     title: str
     source: Path
     jars: Path  # `make rivals` fills it
-    options: tuple[str, ...] = ()  # of its JVM
 
     def require(self) -> None:
         """Raises JobError unless its jars and a compiler are here."""
@@ -55,7 +54,6 @@ class Program:
             f"-Djava.io.tmpdir={scratch}",
             "-XX:-UsePerfData",  # a file in /tmp, which a killed process leaves there
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-            *self.options,
             *("-cp", f"{classes}:{self.jars}/*", self.source.stem),
             *(f"{setting}={value}" for setting, value in task.items()),
         ]

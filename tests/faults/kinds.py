@@ -390,7 +390,7 @@ def blackhole(system: System, r: Random) -> float:
 
 
 def lose(system: System, r: Random) -> float:
-    """Of the job's requests to the broker, some are lost with their connection, of others only the answer."""
+    """Cut connections amid requests to the broker: some requests are lost, and some are obeyed without an answer."""
     return _proxied(system, lambda proxy: proxy.lose(LOST), DISTURBED_S)
 
 

@@ -19,7 +19,7 @@ TIMEOUT_S = 10.0
 
 
 class Fate(Enum):
-    """What becomes of the broker's answer to a request."""
+    """How the proxy treats the broker's answer to a request."""
 
     PASSED_ON = auto()
     DROPPED = auto()
@@ -29,8 +29,8 @@ class Fate(Enum):
 class Proxy:
     """`with Proxy(port) as proxy: proxy.port` leads to that port. It passes all on, until told otherwise.
 
-    A broker answers the requests of a connection in their order, so `_requests` can say for each answer what becomes
-    of it.
+    A broker answers the requests of a connection in their order, so `_requests` decides the fate of each answer in
+    advance.
     """
 
     def __init__(self, target: int) -> None:

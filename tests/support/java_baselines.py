@@ -1,4 +1,4 @@
-"""What tests demand of every baseline in Java, at a toy size: each delivery is right, and nothing is left of it."""
+"""Tests of every baseline in Java, at a toy size: each delivery is right, and no process or file is left."""
 
 from __future__ import annotations
 
