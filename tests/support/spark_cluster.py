@@ -89,6 +89,13 @@ class SparkCluster:
             for work in (self._directory / f"work{number}" for number in range(self._workers))
         ]
 
+    def is_at_work(self, jvm: Process) -> bool:
+        """Return whether an executor has a task, by its log."""
+        with contextlib.suppress(FileNotFoundError):
+            log = Path("/proc", str(jvm.pid), "cwd", "stderr").read_text(errors="replace")
+            return log.count("Running task ") > log.count("Finished task ")
+        return False
+
     def kernels(self) -> list[set[str]]:
         """The compiled ones that lie with the code of each executor."""
         return [{file.name for file in code.rglob("*.nbc")} for code in self._directory.glob(f"work*/*/*/{NAME}")]

@@ -25,6 +25,7 @@ from tests.support.spark_cluster import WORKERS, SparkCluster
 PARTITIONS = 4
 LARGE = 1_000  # events of a partition: of a small batch there is only one task
 HELD_UP_S = 10.0  # a batch takes less, unless one of its tasks does not end
+LOGGED_S = 2.0  # then an executor's log has the end of a task that it ended before it was stopped
 SILENT_S = 30  # then an executor is lost to Spark
 MORE = 20_000  # subscriptions, more than parts without a file may have together, in however many batches they come
 
@@ -162,20 +163,29 @@ def test_an_executor_that_hangs_is_replaced_and_its_work_done_again(
         produce()
         assert len(delivered()) == sent
         running.until("two", lambda: len(jvms(spark)) == WORKERS)
-        hanging = jvms(spark)[0]
-        hanging.send(signal.SIGSTOP)
+        hanging: list[Process] = []
 
-        def is_held_up() -> bool:
-            """Each batch is a single task, of either executor."""
-            produce()
-            return not within(HELD_UP_S, lambda: running.total("event_count") >= sent)
+        def hangs_at_work() -> bool:
+            """Stop the executor that has the one task of the present batch; let it go on if it has just ended it."""
+            busy = [jvm for jvm in jvms(spark) if spark.is_at_work(jvm)][:1]
+            hanging[:] = [process for jvm in busy for process in (jvm, *below(jvm.pid))]
+            for process in hanging:
+                process.send(signal.SIGSTOP)
+            if hanging and not within(LOGGED_S, lambda: not spark.is_at_work(hanging[0])):
+                return True
+            for process in hanging:
+                process.send(signal.SIGCONT)
+            return False
 
-        running.until("held up", is_held_up)
+        running.until("stopped at work", hangs_at_work)
+        produce()
+        assert not within(HELD_UP_S, lambda: running.total("event_count") >= sent)
         assert delivered() == list(range(sent))
         running.until("counted", lambda: running.total("workers_lost_count") > 0)
         assert running.total("aborted_transaction_count") == 0
         assert any("Executor heartbeat timed out" in line for line in running.other)
-        assert ended([hanging], PATIENCE_S)
+        assert ended(hanging[:1], PATIENCE_S)
+        kill(hanging[1:])  # nothing can end what is stopped, but this
         running.until("replaced", lambda: len(jvms(spark)) == WORKERS)
 
 
