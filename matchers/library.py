@@ -62,6 +62,8 @@ class Index:
                 f"match takes a list of events; for one write match([event]), not a {type(events).__name__}"
             )
         try:
+            if len(events) == 1:
+                return [sorted(self._single.match(events[0]))]
             found = self.snapshot.match(events) if len(events) > FEW_EVENTS else map(self._single.match, events)
             return [sorted(ids) for ids in found]
         except RecursionError:  # a document, in what only checks of whole events look at

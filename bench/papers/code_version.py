@@ -1,15 +1,16 @@
 """Tell versions of an algorithm's code apart, so that each measurement says which code it is of.
 
 A version is a digest of all definitions that an algorithm's package has or uses, followed by their names through
-`matchers`, but for those that compile kernels or only name what a matcher is. Docstrings, comments, types of arguments,
-messages of exceptions, and the file in which a definition stands change nothing. Python writes the definitions anew,
-and 3.12 writes some in another way than 3.11: versions of different Pythons cannot be compared.
+`matchers`, but for those that compile kernels or only name what a matcher is. Measurements of papers call `match`, so
+methods called `alone`, and definitions of the package that nothing else uses, are left out. Docstrings, comments,
+types of arguments, messages of exceptions, and the file in which a definition stands change nothing. Python writes the
+definitions anew, and 3.12 writes some in another way than 3.11: versions of different Pythons cannot be compared.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -19,12 +20,14 @@ HOME = Path(__file__).resolve().parents[2]
 COLUMN = "code"  # of the CSV files
 PACKAGE = "matchers"
 NOT_TIMED = ("matchers.kernels.jit", "matchers.contract", "matchers.errors")
+NOT_TIMED_METHOD = "alone"
 
 
 class _Module(NamedTuple):
     """The definitions and imports at the top level of a module."""
 
     definitions: dict[str, list[ast.stmt]]
+    not_timed: list[ast.stmt]  # methods
     imports: dict[str, tuple[str, str | None]]  # a module, and the name in it or None for the module itself
 
 
@@ -36,31 +39,33 @@ class CodeSources:
 
     def version(self, algorithm: str) -> str:
         """Ten hex digits; "" for an algorithm that is not there."""
-        found: set[tuple[str, str]] = set()
-        waiting = [
-            (module, name)
-            for module, of in self._modules.items()
-            if algorithm in module.split(".")[1:]
-            for name in of.definitions
-        ]
-        while waiting:
-            if (one := waiting.pop()) not in found:
-                found.add(one)
-                waiting += self._used(*one)
+        own = {name: module for name, module in self._modules.items() if algorithm in name.split(".")[1:]}
+        not_timed = self._reached(one for name, module in own.items() for one in self._named(name, module.not_timed))
+        found = self._reached({(name, what) for name, module in own.items() for what in module.definitions} - not_timed)
         texts = sorted(
             f"{name} {ast.unparse(node)}" for module, name in found for node in self._modules[module].definitions[name]
         )
         return blake2b("\n".join(texts).encode(), digest_size=5).hexdigest() if texts else ""
 
-    def _used(self, module: str, name: str) -> Iterator[tuple[str, str]]:
-        """The definitions that one names."""
-        for node in self._modules[module].definitions[name]:
-            for part in ast.walk(node):
-                if isinstance(part, ast.Name):
-                    yield from self._definition(module, part.id)
-                elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
-                    of, what = self._modules[module].imports.get(part.value.id, ("", None))
-                    yield from self._definition(of if what is None else f"{of}.{what}", part.attr)
+    def _reached(self, definitions: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+        """The definitions, and those that they use."""
+        found: set[tuple[str, str]] = set()
+        waiting = list(definitions)
+        while waiting:
+            if (one := waiting.pop()) not in found:
+                found.add(one)
+                module, name = one
+                waiting += self._named(module, self._modules[module].definitions[name])
+        return found
+
+    def _named(self, module: str, nodes: Iterable[ast.stmt]) -> Iterator[tuple[str, str]]:
+        """The definitions that the code of a module names."""
+        for part in (part for node in nodes for part in ast.walk(node)):
+            if isinstance(part, ast.Name):
+                yield from self._definition(module, part.id)
+            elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
+                of, what = self._modules[module].imports.get(part.value.id, ("", None))
+                yield from self._definition(of if what is None else f"{of}.{what}", part.attr)
 
     def _definition(self, module: str, name: str) -> Iterator[tuple[str, str]]:
         """The place where a name of a module is defined, if that is in `matchers`."""
@@ -78,8 +83,10 @@ class CodeSources:
 def _modules(home: Path) -> Iterator[tuple[str, _Module]]:
     for file in sorted((home / PACKAGE).rglob("*.py")):
         name = ".".join(file.relative_to(home).with_suffix("").parts).removesuffix(".__init__")
-        module = _Module({}, {})
+        module = _Module({}, [], {})
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                module.not_timed.extend(part for part in node.body if _is_not_timed(part))
             for defined in _defined(node):
                 module.definitions.setdefault(defined, []).append(_Bare().visit(node))
             if isinstance(node, ast.Import):
@@ -98,15 +105,20 @@ def _defined(node: ast.stmt) -> list[str]:
     return [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
 
 
+def _is_not_timed(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == NOT_TIMED_METHOD
+
+
 class _Bare(ast.NodeTransformer):
-    """Take away what no measurement runs: docstrings, types of arguments, results and variables, and the arguments of
-    exceptions that are raised."""
+    """Take away what no measurement runs: methods that are not timed, docstrings, types of arguments, results and
+    variables, and the arguments of exceptions that are raised."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
         return self._without_docstring(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.body = [part for part in node.body if not _is_not_timed(part)]
         return self._without_docstring(node)
 
     def visit_arg(self, node: ast.arg) -> ast.AST:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from matchers.contract.interfaces import Interfaces
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch
+from matchers.kernels.jit import direct
 
 
 class Matcher(ABC):
@@ -34,8 +35,8 @@ class Matcher(ABC):
     def alone(self) -> Callable[[EventBatch], Int32]:
         """A function that matches a batch of one event and returns the subscriptions it satisfies, ascending.
 
-        It may hold buffers between calls, so only one thread may call it at a time. An algorithm overrides this if it
-        has a shorter way than through `match`.
+        It may hold buffers between calls, so only one thread may call it at a time. The arrays of the event are
+        contiguous. An algorithm overrides this if it has a shorter way than through `match`, mostly by `one_event`.
         """
         return lambda event: self.match(event).subscription
 
@@ -67,6 +68,12 @@ class Matcher(ABC):
                 yield part
             elif isinstance(part, tuple):
                 parts += part
+
+
+def one_event(kernel: Callable[..., Int32], held: Any) -> Callable[[EventBatch], Int32]:
+    """A function for `Matcher.alone`, by a kernel that takes the three arrays of an event and a held tuple."""
+    match = direct(kernel, *EventBatch.from_dense(np.zeros((1, 0))).arrays, held)
+    return lambda event: match(event.offsets, event.column, event.value, held)
 
 
 class RatedMatcher(Matcher):

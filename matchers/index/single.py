@@ -29,9 +29,10 @@ from matchers.index.kernels.single import (
 )
 from matchers.index.snapshot import Part, Snapshot
 from matchers.index.values import UInt8, Values, read_document, room_for_values
+from matchers.kernels.jit import direct
 from matchers.language.model import Event
 
-_FIRST_ROOM_VALUES = 256  # of an event
+_FIRST_ROOM = 1_024  # bytes of an event
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,53 +78,73 @@ class Workspace:
 
 
 class _EventReader:
-    """The values of the event that was read last."""
+    """The event that was read last, and its values."""
 
     def __init__(self, fields: Fields) -> None:
         self.fields = fields
-        self.text: UInt8 = np.empty(0, np.uint8)
         self.n = 0
-        self.several = False
         self._several, self._hard = np.zeros(1, np.bool_), np.zeros(1, np.bool_)
         self._memory = fields.memory()
-        self._make_room(_FIRST_ROOM_VALUES)
+        self._make_room(_FIRST_ROOM)
 
     def _make_room(self, room: int) -> None:
+        """Make room for an event of so many bytes, or for the texts of one."""
         self.room = room
-        self.found = room_for_values(1, room)
-        begins, ends = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        names = self.fields.names
-        self.held = ArraysHandle(Reading(names, self._memory, self.found, begins, ends, self._several, self._hard))
+        self.text: UInt8 = np.empty(room, np.uint8)
+        self._bytes = self.text.data
+        self._make_room_for_values(room // 2)  # a value takes a byte and a separator
+
+    def _make_room_for_values(self, room: int) -> None:
+        self.room_for_values = room
+        found = self.found = room_for_values(1, room)
+        self.held = ArraysHandle(
+            Reading(
+                self.fields.names,
+                self._memory,
+                found,
+                starts=found.start.reshape(1, -1),
+                lengths=found.length.reshape(1, -1),
+                text=self.text,
+                begins=np.zeros(1, np.int64),
+                ends=np.zeros(1, np.int64),
+                several=self._several,
+                hard=self._hard,
+            )
+        )
+        self._read_one = direct(read_one, 0, self.held)
+        self._fill_one = direct(fill_one, np.empty((0, 4)), self.held)
 
     def read(self, event: Event | bytes) -> None:
         if isinstance(event, bytes):
-            self.take(event)
-            self.n = read_one(self.text, self.held)
+            self.n = self._read_one(self.take(event), self.held)
             if self.n != UNREAD:
-                self.taken()
                 return
             event = parsed(event)
-        scalars, self.several = read_document(event, self.fields)
+        scalars, self._several[0] = read_document(event, self.fields)
         table = scalars.table()
         self.n = len(table)
-        if self.n > self.room:
-            self._make_room(2 * self.n)
-        self.text = np.frombuffer(b"".join(scalars.texts), np.uint8)
-        fill_one(table, self.held)
+        self.take(b"".join(scalars.texts))
+        if self.n > self.room_for_values:
+            self._make_room_for_values(2 * self.n)
+        self._fill_one(table, self.held)
 
-    def take(self, event: bytes) -> None:
-        """Make room for the values of an event that is to be read from `text`."""
-        if len(event) >= 2 * self.room:  # a value takes a byte and a separator
-            self._make_room(len(event))
-        self.text = np.frombuffer(event, np.uint8)
+    def take(self, text: bytes) -> int:
+        """Copy an event, or the texts of one, to `text`; returns its length."""
+        n = len(text)
+        if n > self.room:
+            self._make_room(2 * n)
+        self._bytes[:n] = text
+        self._length = n
+        return n
 
-    def taken(self) -> None:
-        """Note what a kernel has read of `text`."""
-        self.several = bool(self._several[0])
+    @property
+    def several(self) -> bool:
+        """Whether an array of the event has several elements."""
+        return bool(self._several[0])
 
     @property
     def values(self) -> Values:
-        return Values.of(self.found, self.n, self.text, np.array([self.several]))
+        return Values.of(self.found, self.n, self.text[: self._length], np.array([self.several]))
 
 
 class _PartAlone:
@@ -136,14 +157,21 @@ class _PartAlone:
         self._most = int(encoder.n_columns.max(initial=0))  # columns of a field
         self._absent = len(encoder.columns.absent)
         self._n_columns = len(encoder.vocabulary.columns)
-        self._make_room(_FIRST_ROOM_VALUES)
+        self._seen: Int64 = np.zeros(self._n_columns + 1, np.int64)
+        self._fit()
 
-    def _make_room(self, room: int) -> None:
+    def _fit(self) -> None:
+        """Make room for what the reader has room for."""
+        self._for = self._reader.held
+        room = self._reader.room_for_values * self._most + self._absent
         self._offsets: Int64 = np.zeros(2, np.int64)
         self._column: Int32 = np.empty(room, np.int32)
         self._value: Float64 = np.empty(room)
-        arrays = self._offsets, self._column, self._value
+        arrays = self._seen, self._offsets, self._column, self._value
         self._encoding = ArraysHandle(Encoding(self._encoder.columns, self._encoder.vocabulary.coded, *arrays))
+        self._encode = direct(encode_one, self._for, self._encoding)
+        self._read_and_encode = direct(read_and_encode_one, 0, self._for, self._encoding)
+        self._batches: dict[int, EventBatch] = {}
 
     def match(self, event: Event | bytes, found: list[str]) -> None:
         """Append the ids that the event satisfies."""
@@ -153,16 +181,21 @@ class _PartAlone:
         """Append the ids that an event satisfies that the reader has not read yet. Returns whether a kernel could read
         it."""
         reader = self._reader
-        reader.take(event)
-        if (room := reader.room * self._most + self._absent) > len(self._column):
-            self._make_room(room)
-        n = read_and_encode_one(reader.text, reader.held, self._encoding)
+        length = reader.take(event)
+        if self._for is not reader.held:
+            self._fit()
+        n = self._read_and_encode(length, self._for, self._encoding)
         if n == UNREAD:
             return False
-        reader.taken()
-        batch = EventBatch(self._offsets, self._column[:n], self._value[:n], self._n_columns)
-        self._add(self._matcher(batch), event, found)
+        self._add(self._matcher(self._batch(n)), event, found)
         return True
+
+    def _batch(self, n: int) -> EventBatch:
+        """Return the event of the first n places. It is kept, because to make one takes a microsecond."""
+        batch = self._batches.get(n)
+        if batch is None:
+            batch = self._batches[n] = EventBatch(self._offsets, self._column[:n], self._value[:n], self._n_columns)
+        return batch
 
     def _add(self, rows: Int32, event: Event | bytes, found: list[str]) -> None:
         """Append the ids of the rows that match."""
@@ -184,8 +217,6 @@ class _PartAlone:
         reader, encoder = self._reader, self._encoder
         if encoder.changes_texts:
             return encoder.encode(reader.values)
-        room = reader.n * self._most + self._absent
-        if room > len(self._column):
-            self._make_room(2 * room)
-        n = encode_one(reader.text, reader.held, self._encoding)
-        return EventBatch(self._offsets, self._column[:n], self._value[:n], self._n_columns)
+        if self._for is not reader.held:
+            self._fit()
+        return self._batch(self._encode(self._for, self._encoding))

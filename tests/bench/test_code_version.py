@@ -21,6 +21,17 @@ def match(events: list) -> int:
     if not events:
         raise ValueError(f"no events; at most {MOST}") from None
     return rows.count(events, MOST) + mark(events)
+class Fast:
+    def match(self, events):
+        return shared(match(events))
+    def alone(self):
+        return lambda event: shared(first(rows.count(event, 1)))
+def first(events):
+    return second(events)
+def second(events):
+    return events[0]
+def shared(events):
+    return events
 """,
     "matchers/kernels/__init__.py": "from matchers.kernels.marks import mark\n",
     "matchers/kernels/marks.py": "def mark(events):\n    return 1\ndef unused():\n    return 2\n",
@@ -54,6 +65,10 @@ def version(home: Path, changes: dict[str, tuple[str, str]]) -> str:
         ("algorithms/fast/__init__.py", "'Match.'", "'Find matches.'", False),
         ("algorithms/fast/__init__.py", "(events: list) -> int", "(events: 'list[int]') -> 'object'", False),
         ("algorithms/fast/__init__.py", "MOST: int = 8", "MOST: 'int' = 8  # lanes", False),
+        ("algorithms/fast/__init__.py", "lambda event:", "lambda one, event=None:", False),
+        ("algorithms/fast/__init__.py", "return second(events)", "return second(events[:1])", False),
+        ("algorithms/fast/__init__.py", "return events[0]", "return events[-1]", False),
+        ("algorithms/fast/__init__.py", "return events\n", "return events[:]\n", True),
     ],
 )
 def test_the_version_is_another_if_what_runs_is_another(

@@ -37,6 +37,8 @@ class Once(Matcher):
 
         def match_one(event: EventBatch) -> Int32:
             found = match(event)
+            if not len(found):
+                return found
             offsets[1] = len(found)
             subscriptions: Int32 = expanded(offsets, found, self.id_start, self.id, self.n_subscriptions)[1]
             return subscriptions

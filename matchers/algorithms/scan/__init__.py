@@ -9,7 +9,7 @@ import numpy as np
 
 from matchers.algorithms.scan.kernel import Single, Table, scan, scan_lists, scan_lists_single, scan_single
 from matchers.contract.held import ArraysHandle
-from matchers.contract.matcher import Matcher, list_matches
+from matchers.contract.matcher import Matcher, list_matches, one_event
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
 from matchers.kernels.rows import FEW
 
@@ -31,8 +31,7 @@ class Scan(Matcher):
     def alone(self) -> Callable[[EventBatch], Int32]:
         n = len(self.table.start) - 1
         held = ArraysHandle(Single(self.table, self.n_columns, np.empty(n, np.int32), np.empty(1, np.int64)))
-        match = scan_lists_single if self.long_lists else scan_single
-        return lambda event: match(event.offsets, event.column, event.value, held)
+        return one_event(scan_lists_single if self.long_lists else scan_single, held)
 
 
 def build(table: SubscriptionTable) -> Scan:

@@ -42,7 +42,7 @@ from matchers.algorithms.tiles.quantiles import Quantiles
 from matchers.algorithms.tiles.runs import listed, room_for, united
 from matchers.algorithms.unique import Unique, rows
 from matchers.contract.held import ArraysHandle
-from matchers.contract.matcher import Matcher
+from matchers.contract.matcher import Matcher, one_event
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable, offsets_of
 from matchers.errors import MatchingError
 from matchers.kernels.vectors import LANES, WORDS, aligned
@@ -228,16 +228,12 @@ class Tiles(Matcher):
             _alone(self.arrays, 0),
             room_for(self.n_subscriptions, 1, 0),
             np.ones(1, bool),
+            np.zeros(2, np.int64),
             np.zeros(len(COUNTERS), np.int64),
         )
-        held = ArraysHandle(single)
-
-        def match(event: EventBatch) -> Int32:
-            if as_batch and len(event.column) > sparse_up_to:
-                return together(event)
-            found: Int32 = matching.match_single(event.offsets, event.column, event.value, held)
-            return found
-
+        match = one_event(matching.match_single, ArraysHandle(single))
+        if as_batch:
+            return lambda event: together(event) if len(event.column) > sparse_up_to else match(event)
         return match
 
     def __getstate__(self) -> dict[str, Any]:

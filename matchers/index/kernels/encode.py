@@ -57,13 +57,23 @@ def encode(events: Events, columns: Columns, cuts: Cuts, out_offsets: Any, out_c
     """Fill out_offsets [N + 1] int64, whose first is 0, out_column [M] int32 and out_value [M] float64 with the M
     places of the events, ascending by column; returns M.
     """
+    seen = np.zeros(cuts.zone.shape[0] + 1, np.int64)
+    return encode_into(events, columns, cuts, seen, out_offsets, out_column, out_value)
+
+
+@inner
+def encode_into(
+    events: Events, columns: Columns, cuts: Cuts, seen: Any, out_offsets: Any, out_column: Any, out_value: Any
+) -> int:
+    """`encode`, in memory that may be kept from call to call: `seen`, [A + 1] int64, at first 0."""
     offsets, path, kind, number, starts, lengths, text = events
     first, columns_of, facet, absent = columns
     zone, simple, head, cut_start, cut_length, cut_text = cuts
     number_bits = number.view(np.uint64)
-    seen = np.full(zone.shape[0], -1, np.int64)
+    serial = seen[zone.shape[0]]  # of the event: the columns that have it were seen
     m = 0
     for e in range(offsets.shape[0] - 1):
+        serial += 1
         begin = m
         for v in range(offsets[e], offsets[e + 1]):
             what = kind[v]
@@ -86,15 +96,16 @@ def encode(events: Events, columns: Columns, cuts: Cuts, out_offsets: Any, out_c
                 else:
                     out_value[m] = simple[c, what]
                 out_column[m] = c
-                seen[c] = e
+                seen[c] = serial
                 m += 1
         for k in range(absent.shape[0]):
-            if seen[absent[k]] != e:
+            if seen[absent[k]] != serial:
                 out_column[m] = absent[k]
                 out_value[m] = simple[absent[k], 0]
                 m += 1
         _sort(out_column, out_value, begin, m)
         out_offsets[e + 1] = m
+    seen[zone.shape[0]] = serial
     return m
 
 

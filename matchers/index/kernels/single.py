@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.index.kernels.encode import Columns, Cuts, Events, encode
+from matchers.contract.held import address_of, arrays_at
+from matchers.index.kernels.encode import Columns, Cuts, Events, encode_into
 from matchers.index.kernels.json import Documents, Found, Memory, Names, read_json
 from matchers.kernels.ascending import first_from
-from matchers.kernels.jit import kernel
+from matchers.kernels.jit import inner, kernel
 
 UNREAD = -1
 IN_DOUBT = -1
@@ -19,6 +20,9 @@ class Reading(NamedTuple):
     names: Names
     memory: Memory
     found: Found
+    starts: Any  # [1, V]: start and length in `found`, as `encode` takes them
+    lengths: Any
+    text: Any  # [U] uint8: the event, or the texts of its values
     begins: Any  # [1] int64: 0
     ends: Any  # [1] int64
     several: Any  # [1] bool: an array of several elements was read
@@ -28,6 +32,7 @@ class Reading(NamedTuple):
 class Encoding(NamedTuple):
     columns: Columns
     cuts: Cuts
+    seen: Any  # [A + 1] int64: memory of `encode_into`
     offsets: Any  # [2] int64, the first of them 0
     column: Any  # int32, with room for all that the event may hold
     value: Any  # float64
@@ -42,14 +47,19 @@ class Rows(NamedTuple):
 
 
 @kernel
-def read_one(text: Any, held: Any) -> int:
-    """Read an event into a held `Reading`, which has room; returns how many values, or UNREAD if a slower reader must
-    read it."""
-    reading = held.arrays
+def read_one(n: int, held: Any) -> int:
+    """Read the event in the first n bytes of the text of a held `Reading`, which has room; returns how many values, or
+    UNREAD if a slower reader must read it."""
+    return _read_one(n, address_of(held))
+
+
+@inner
+def _read_one(n: int, address: Any) -> int:
+    reading = arrays_at(address)
     several, hard, ends = reading.several, reading.hard, reading.ends
     several[0] = hard[0] = False
-    ends[0] = text.shape[0]
-    documents = Documents(text, reading.begins, ends)
+    ends[0] = n
+    documents = Documents(reading.text, reading.begins, ends)
     m = read_json(documents, reading.names, reading.memory, reading.found, several, hard)
     return UNREAD if hard[0] else m
 
@@ -71,22 +81,28 @@ def fill_one(values: Any, held: Any) -> None:
 
 
 @kernel
-def encode_one(text: Any, held_reading: Any, held: Any) -> int:
+def encode_one(held_reading: Any, held: Any) -> int:
     """Encode the event that was read into a held `Encoding`, which has room; returns how many places it has."""
-    found = held_reading.arrays.found
-    columns, cuts, offsets, column, value = held.arrays
-    start, length = found.start.reshape((1, -1)), found.length.reshape((1, -1))
-    events = Events(found.offsets, found.path, found.kind, found.number, start, length, text)
-    return encode(events, columns, cuts, offsets, column, value)
+    return _encode_one(address_of(held_reading), address_of(held))
+
+
+@inner
+def _encode_one(of_reading: Any, of_encoding: Any) -> int:
+    reading = arrays_at(of_reading)
+    found = reading.found
+    columns, cuts, seen, offsets, column, value = arrays_at(of_encoding)
+    starts, lengths = reading.starts, reading.lengths
+    events = Events(found.offsets, found.path, found.kind, found.number, starts, lengths, reading.text)
+    return encode_into(events, columns, cuts, seen, offsets, column, value)
 
 
 @kernel
-def read_and_encode_one(text: Any, held_reading: Any, held: Any) -> int:
-    """`read_one` and `encode_one` in one call, which costs a microsecond less; returns how many places the event has,
-    or UNREAD."""
-    if read_one(text, held_reading) == UNREAD:
+def read_and_encode_one(n: int, held_reading: Any, held: Any) -> int:
+    """`read_one` and `encode_one` in one call; returns how many places the event has, or UNREAD."""
+    reading = address_of(held_reading)
+    if _read_one(n, reading) == UNREAD:
         return UNREAD
-    return encode_one(text, held_reading, held)
+    return _encode_one(reading, address_of(held))
 
 
 @kernel

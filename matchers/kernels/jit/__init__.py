@@ -64,6 +64,17 @@ def _one_for_all_constants(compiled: Any) -> Any:
     return compiled
 
 
+def direct(function: Function, *arguments: Any) -> Function:
+    """Return the compiled code of a kernel for arguments of the types that these have.
+
+    A call of it takes 0.1 to 0.7 µs less for each argument, because nobody looks at its types: with other types it
+    crashes. For those that are called once an event, always with the same arrays.
+    """
+    if not hasattr(function, "typeof_pyval"):  # nothing is compiled
+        return function
+    return cast(Function, function.compile(tuple(map(function.typeof_pyval, arguments))))  # type: ignore[attr-defined]
+
+
 def inlined(function: Function) -> Function:
     """A kernel that is inlined into its callers."""
     return cast(Function, numba.njit(nogil=True, inline="always")(function))

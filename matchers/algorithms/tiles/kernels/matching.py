@@ -60,6 +60,7 @@ from matchers.algorithms.tiles.kernels.sparse_kernel import (
     SlotBounds,
     match_sparse,
 )
+from matchers.contract.held import address_of, arrays_at
 from matchers.kernels.events import Events
 from matchers.kernels.jit import borrower, inlined, inner, kernel
 from matchers.kernels.rows import FEW, clear, lay_out
@@ -801,23 +802,31 @@ class Single(NamedTuple):
     alone: AloneRoom  # without room for the cells of an event
     runs: MatchRuns  # with room for one run, of all subscriptions
     chosen: Any  # [1] bool: True
+    of_event: Any  # [2] int64: offsets of the matches
     counters: Any
 
 
 @kernel
 def match_single(offsets: Any, column: Any, value: Any, held: Any) -> Any:
     """The subscriptions, ascending, that a batch of one event satisfies; a held `Single`."""
-    index, by_columns, slots, most_values, most, room, alone, runs, chosen, counters = held.arrays
-    events = Events(offsets, column, value)
-    runs.used[:] = 0
-    sparse = column.shape[0] <= most_values
+    cell = np.empty(column.shape[0], np.uint16)
+    out = np.empty(_match_single(Events(offsets, column, value), cell, address_of(held)), np.int32)
+    if out.shape[0]:
+        index, runs, of_event = held.arrays.tiles, held.arrays.runs, held.arrays.of_event
+        arrange(runs, index.id, index.id_start, runs.id.shape[0], of_event, out)  # not all have an id here
+    return out
+
+
+@inner
+def _match_single(events: Events, cell: Any, address: Any) -> int:
+    """Match an event, with room for its cells, by the `Single` at an address; returns how many subscriptions match."""
+    index, by_columns, slots, most_values, most, room, alone, runs, chosen, of_event, counters = arrays_at(address)
+    runs.used[0] = runs.used[1] = runs.used[2] = 0
+    sparse = cell.shape[0] <= most_values
     if not sparse or match_sparse(0, 1, events, by_columns, slots, room, most, runs, counters) != MATCHED:
-        cell = np.empty(column.shape[0], np.uint16)
         alone = AloneRoom(alone.first, alone.last, cell, alone.passed, alone.found, alone.candidate)
         parents = (np.int64(0), np.int64(index.parent.shape[0] - 1))
         match_alone(0, 1, chosen, events, parents, index, alone, runs, counters)
-    of_event = np.zeros(2, np.int64)
+    of_event[0] = of_event[1] = 0
     count_matches(runs, index.id_start, of_event)
-    out = np.empty(of_event[1], np.int32)
-    arrange(runs, index.id, index.id_start, runs.id.shape[0], of_event, out)  # not all subscriptions have an id here
-    return out
+    return int(of_event[1])
