@@ -183,6 +183,12 @@ def test_an_event_may_hold_more_than_the_last_one_did() -> None:
         assert index.match([event, json.dumps(event).encode()]) == [["s"] * (n == 5_000)] * 2
 
 
+def test_an_event_has_no_texts_of_a_longer_one_before() -> None:
+    index = Index.build({"folded": {"t": [{"equals-ignore-case": "ab"}]}, "u": {"u": ["c"]}})
+    for event, expected in [({"t": "ab" * 5_000}, []), ({"t": "AB"}, ["folded"]), ({"u": "c"}, ["u"]), ({}, [])]:
+        assert index.match([event, json.dumps(event).encode()]) == [expected] * 2
+
+
 @pytest.mark.parametrize("algorithm", ["scan", "tiles"])
 def test_threads_match_at_the_same_time(algorithm: str) -> None:
     r = Random(3)
