@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from matchers.index.segment import Segment
 from matchers.index.skeletons import Skeletons, joined
 from matchers.index.templates import FEWEST_DOCUMENTS, by_shape, template_of
 from matchers.index.texts import Texts
-from matchers.language.lowering import lower
+from matchers.language.lowering import Conjunction, lower
 from matchers.language.model import Pattern
 from matchers.language.operators import show
 from matchers.language.parsing import parse
@@ -25,18 +25,30 @@ _SCALARS = {str, int, float, bool, type(None)}
 _WRITE = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), default=dict).encode
 
 
+class Lowered(NamedTuple):
+    """A pattern, ready to become a part of a segment."""
+
+    conjunctions: Sequence[Conjunction]
+    text: bytes  # its JSON
+
+
+def lowered(patterns: Mapping[str, Any]) -> dict[str, Lowered]:
+    """Lower patterns (SUBSCRIPTIONS.md) by id. Raises MatchingError, which names the first that cannot be used."""
+    return {id: _lowered(id, document, b"") for id, document in _checked(patterns).items()}
+
+
+def segment_of(patterns: Mapping[str, Lowered]) -> Segment:
+    """The segment of patterns by id."""
+    notes = {_PATTERN: _texts([pattern.text for pattern in patterns.values()])}
+    return Segment.build([(id, pattern.conjunctions) for id, pattern in patterns.items()], notes)
+
+
 def compiled(patterns: Mapping[str, Any]) -> Segment:
     """The segment of these patterns (SUBSCRIPTIONS.md) by id, each with its JSON. Raises MatchingError, which names
     the first that cannot be used."""
-    if not isinstance(patterns, Mapping):
-        kind = type(patterns).__name__
-        raise MatchingError(f'subscriptions are patterns by id, such as {{"s1": {{"x": [1]}}}}, not a {kind}')
+    if len(_checked(patterns)) < FEWEST_DOCUMENTS:
+        return segment_of(lowered(patterns))
     ids, documents = list(patterns), list(patterns.values())
-    for id in ids:
-        if not isinstance(id, str):
-            raise MatchingError(f"the id of a subscription must be a string, not {show(id)}")
-    if len(ids) < FEWEST_DOCUMENTS:
-        return _one_by_one(ids, documents, [b""] * len(ids))
     texts = [_WRITE(document).encode("utf-8", "surrogatepass") if _plain(document) else b"" for document in documents]
     skeletons = Skeletons.of(*joined(texts))
     together = list(by_shape(skeletons, template_of))
@@ -51,7 +63,7 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
     all_ids, notes = Texts.of(ids), _texts(texts)
     segments = []
     if left:
-        segments.append(_one_by_one([ids[d] for d in left], [documents[d] for d in left], [texts[d] for d in left]))
+        segments.append(segment_of({ids[d]: _lowered(ids[d], documents[d], texts[d]) for d in left}))
     if len(of_members):
         segments.append(by_member.segment(all_ids.take(of_members), {_PATTERN: notes.take(of_members)}))
     for template, which in together:
@@ -61,16 +73,24 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
     return segments[0] if len(segments) == 1 else Segment.merge([(segment, none) for segment in segments])
 
 
-def _one_by_one(ids: Sequence[str], documents: Sequence[Any], texts: Sequence[bytes]) -> Segment:
-    """The segment of these patterns; their JSON is written where it is empty. Raises MatchingError."""
-    lowered, written = [], []
-    for id, document, text in zip(ids, documents, texts, strict=True):
-        try:
-            lowered.append((id, lower(parse(document))))
-        except PatternError as error:
-            raise MatchingError(f"subscription {id!r}: {error}") from error
-        written.append(text or _WRITE(document).encode("utf-8", "surrogatepass"))
-    return Segment.build(lowered, {_PATTERN: _texts(written)})
+def _checked(patterns: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The patterns, if they are some by id. Raises MatchingError."""
+    if not isinstance(patterns, Mapping):
+        kind = type(patterns).__name__
+        raise MatchingError(f'subscriptions are patterns by id, such as {{"s1": {{"x": [1]}}}}, not a {kind}')
+    for id in patterns:
+        if not isinstance(id, str):
+            raise MatchingError(f"the id of a subscription must be a string, not {show(id)}")
+    return patterns
+
+
+def _lowered(id: str, document: Any, text: bytes) -> Lowered:
+    """The pattern of an id; its JSON is written where it is empty. Raises MatchingError."""
+    try:
+        conjunctions = lower(parse(document))
+    except PatternError as error:
+        raise MatchingError(f"subscription {id!r}: {error}") from error
+    return Lowered(conjunctions, text or _WRITE(document).encode("utf-8", "surrogatepass"))
 
 
 def pattern_of(segment: Segment, position: int) -> Pattern:

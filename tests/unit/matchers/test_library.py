@@ -227,6 +227,26 @@ def test_a_small_part_beside_a_longer_one_is_scanned() -> None:
     assert index.match([{"x": 1}]) == [["s1", "t"]]
 
 
+def test_added_subscriptions_wait_for_the_first_use_and_the_last_of_an_id_counts() -> None:
+    index = Index.build({"s0": {"x": [0]}})
+    versions = [index]
+    for n in range(1, 200):
+        added = {f"s{n}": {"x": [n]}, "last": {"x": [n]}}
+        versions.append(versions[-1].update(add=added))
+        added["last"]["x"][0] = -1  # what was added is not looked at again
+        with pytest.raises(MatchingError, match="'bad'"):
+            versions[-1].update(add={"bad": {"x": []}})
+        if n % 50 == 0:
+            assert versions[-1].match([{"x": n}, {"x": -1}]) == [["last", f"s{n}"], []]
+    assert [version.version for version in versions] == list(range(1, 201))
+    for n in (199, 7, 120):
+        assert versions[n].match([{"x": n}, {"x": 0}, {"x": n + 1}]) == [["last", f"s{n}"], ["s0"], []]
+        assert len(versions[n]) == n + 2
+    copy = pickle.loads(pickle.dumps(versions[60]))
+    assert (copy.version, copy.match([{"x": 60}])) == (61, [["last", "s60"]])
+    assert "last" not in str(versions[60].update(remove=["last"]).match([{"x": 60}]))
+
+
 def test_versions_share_their_parts_and_stay_as_they_are() -> None:
     first = Index.build({f"s{i}": {"x": [i % 5]} for i in range(40)}, algorithm="tiles")
     before = first.match([{"x": 1}])
