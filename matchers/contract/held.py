@@ -1,7 +1,8 @@
 """Hold tuples of arrays for kernels: one word crosses the border of compiled code, however many arrays there are.
 
 An array costs 0.1 to 0.5 µs at each call, since its parts are copied and its references counted; an `ArraysHandle`
-costs that of one, and its arrays are taken over once. Kernels read its attribute `arrays`.
+costs that of one, and its arrays are taken over once. Kernels read its attribute `arrays`; one that is called once an
+event reads them by their address (`matchers/kernels/jit/address.py`).
 
 That attribute counts a reference to each array, some 5 ns each. A kernel that is called once an event passes
 `address_of(held)` to an `inner` one instead, which counts nothing and reads `arrays_at(address)`. The handle must live

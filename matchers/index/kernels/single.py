@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.contract.held import address_of, arrays_at
 from matchers.index.kernels.encode import Columns, Cuts, Events, encode_into
 from matchers.index.kernels.json import Documents, Found, Memory, Names, read_json
 from matchers.kernels.ascending import first_from
 from matchers.kernels.jit import inner, kernel
+from matchers.kernels.jit.address import address_of, arrays_at
 
 UNREAD = -1
 IN_DOUBT = -1

@@ -60,9 +60,9 @@ from matchers.algorithms.tiles.kernels.sparse_kernel import (
     SlotBounds,
     match_sparse,
 )
-from matchers.contract.held import address_of, arrays_at
 from matchers.kernels.events import Events
 from matchers.kernels.jit import borrower, inlined, inner, kernel
+from matchers.kernels.jit.address import address_of, arrays_at
 from matchers.kernels.rows import FEW, clear, lay_out
 from matchers.kernels.vectors import (
     LANES,

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from matchers.contract.held import ArraysHandle, address_of, arrays_at
+from matchers.contract.held import ArraysHandle
 from matchers.kernels.jit import direct, inner, kernel
+from matchers.kernels.jit.address import address_of, arrays_at
 
 
 class Pair(NamedTuple):
