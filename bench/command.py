@@ -1,4 +1,4 @@
-"""Run the commands `bench matchers`, `sweep`, `choices`, `search`, `living`, `system` and `gate`."""
+"""Run the commands `bench matchers`, `library`, `sweep`, `choices`, `search`, `living`, `system` and `gate`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from bench.errors import BenchError
 from bench.matching import memory, printing
 from bench.matching.candidates import candidates
 from bench.matching.choices import BATCHES, EXACT, SIZES, WORKLOADS, compare, grid
+from bench.matching.library import measure as library_times
 from bench.matching.measure import Effort
 from bench.matching.search import drawn
 from bench.matching.search import rows as search_rows
@@ -236,6 +237,32 @@ def matchers(
     else:
         printing.show(measured, _wide())
     raise typer.Exit(0 if all(measurement.checked for measurement in measured) else 1)
+
+
+@app.command()
+def library(
+    rules: Annotated[str, typer.Option(help="Comma-separated numbers of rules.")] = "1000,10000,100000",
+    events: Annotated[int, typer.Option(help="Number of events.", min=1)] = 2_000,
+    algorithm: Annotated[str, typer.Option("--algorithm", "-a", help="Matching algorithm.")] = "auto",
+    rounds: Annotated[int, typer.Option(help="Rounds; the fastest counts.", min=2)] = 8,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same rules and events.", min=0)] = EventBus.seed,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+) -> None:
+    """Measure the library as a program calls it: JSON or dicts in, ids out, and rules that are added.
+
+    The rules and events are those of an event bus. Exit code 1 if an answer is wrong.
+    """
+    with _wrong_flags(), _progress() as tell:
+        measured = []
+        for n in _numbers("rules", rules):
+            tell(f"{n:,} rules")
+            measured.append(library_times(n, events, algorithm, rounds, seed))
+    if as_json:
+        for one in measured:
+            typer.echo(json.dumps(one.as_data()))
+    else:
+        printing.show_library(measured, _wide())
+    raise typer.Exit(0 if all(one.checked for one in measured) else 1)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bench.matching.library import LibraryTimes
 from bench.matching.measure import BASELINE
 from bench.matching.measurement import Measurement
 from bench.matching.search import described, worst
@@ -79,6 +80,24 @@ def show_search(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
     for row in rows:
         if str(row["checked"]) != "True":
             out.print(Text(f"WRONG: {row['workload']}, {row['batch']} at once; {described(row)}", "bold red"))
+
+
+def show_library(measured: Sequence[LibraryTimes], out: Console) -> None:
+    """Print a row for each number of rules, then what the columns are."""
+    of_events = ("JSON", "p50", "p99", "dict", "JSON, together", "dict, together")
+    table = _table("rules", *of_events, "build s", "add ms", "add, match ms")
+    table.add_column("checked", no_wrap=True)
+    for one in measured:
+        us = (one.json_us, one.json_p50_us, one.json_p99_us, one.dict_us, one.json_together_us, one.dict_together_us)
+        table.add_row(
+            f"{one.rules:,}",
+            *(f"{value:,.1f}" for value in us),
+            f"{one.build_s:,.2f}",
+            *(f"{value:,.2f}" for value in (one.add_ms, one.add_and_match_ms)),
+            Text("yes" if one.checked else "WRONG", "" if one.checked else "bold red"),
+        )
+    out.print(table)
+    out.print("µs per event, CPU time, one event a call or all together; p50 and p99: wall-clock time of one event")
 
 
 def _within(ratios: Sequence[float]) -> str:

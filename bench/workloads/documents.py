@@ -33,5 +33,8 @@ class Documents:
     def part(self, begin: int, end: int) -> Documents:
         return Documents(self.text, self.begins[begin:end], self.ends[begin:end])
 
+    def written(self, d: int) -> bytes:
+        return self.text[self.begins[d] : self.ends[d]].tobytes()
+
     def document(self, d: int) -> Any:
-        return json.loads(self.text[self.begins[d] : self.ends[d]].tobytes())
+        return json.loads(self.written(d))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, Self
 
+import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -70,9 +71,12 @@ class Matcher(ABC):
                 parts += part
 
 
+_ARRAYS_OF_EVENT = tuple(map(numba.typeof, EventBatch.from_dense(np.empty((1, 0))).arrays))  # their types
+
+
 def one_event(kernel: Callable[..., Int32], held: Any) -> Callable[[EventBatch], Int32]:
     """A function for `Matcher.alone`, by a kernel that takes the three arrays of an event and a held tuple."""
-    match = direct(kernel, *EventBatch.from_dense(np.zeros((1, 0))).arrays, held)
+    match = direct(kernel, *_ARRAYS_OF_EVENT, held)
     return lambda event: match(event.offsets, event.column, event.value, held)
 
 

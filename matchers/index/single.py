@@ -7,7 +7,9 @@ own. What these cannot decide (`read_one`, `settle_one`) goes the way of a batch
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
+import numba
 import numpy as np
 
 from matchers.contract.held import ArraysHandle
@@ -33,6 +35,7 @@ from matchers.kernels.jit import direct
 from matchers.language.model import Event
 
 _FIRST_ROOM = 1_024  # bytes of an event
+_TABLE: Any = numba.typeof(np.empty((0, 4)))  # type: ignore[no-untyped-call]  # the type of `Scalars.table`
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +115,7 @@ class _EventReader:
             )
         )
         self._read_one = direct(read_one, 0, self.held)
-        self._fill_one = direct(fill_one, np.empty((0, 4)), self.held)
+        self._fill_one = direct(fill_one, _TABLE, self.held)
 
     def read(self, event: Event | bytes) -> None:
         if isinstance(event, bytes):

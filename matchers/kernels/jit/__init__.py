@@ -65,14 +65,23 @@ def _one_for_all_constants(compiled: Any) -> Any:
 
 
 def direct(function: Function, *arguments: Any) -> Function:
-    """Return the compiled code of a kernel for arguments of the types that these have.
+    """Return the compiled code of a kernel for arguments of the types that these have, or that these are.
 
     A call of it takes 0.1 to 0.7 µs less for each argument, because nobody looks at its types: with other types it
     crashes. For those that are called once an event, always with the same arrays.
     """
     if not hasattr(function, "typeof_pyval"):  # nothing is compiled
         return function
-    return cast(Function, function.compile(tuple(map(function.typeof_pyval, arguments))))  # type: ignore[attr-defined]
+    kernel: Any = function
+    of_types = tuple(_type_of(kernel, argument) for argument in arguments)
+    known = kernel.overloads.get(of_types)  # `compile` would find it, in ten times the time
+    return cast(Function, kernel.compile(of_types) if known is None else known.entry_point)
+
+
+def _type_of(kernel: Any, argument: Any) -> Any:
+    if isinstance(argument, types.Type):
+        return argument
+    return getattr(argument, "_numba_type_", None) or kernel.typeof_pyval(argument)  # handles know it, in 1 of 7 µs
 
 
 def inlined(function: Function) -> Function:
