@@ -41,8 +41,8 @@ class Index:
     def update(self, add: Mapping[str, Any] | None = None, remove: Iterable[str] = ()) -> Index:
         """Return the next version; a pattern for a known id replaces it. Raises MatchingError and changes nothing.
 
-        A few added patterns are checked and lowered now, and indexed with those of later updates by the first use of an
-        index that has them: one by one they take a fifth of the time.
+        A few added patterns are checked now, and indexed by the first use of an index that has them, together with
+        those of later updates: one by one they take a fifth of the time.
         """
         added, removed = {} if add is None else add, set(remove)
         if removed or len(added) + len(self.pending) > FEW_PENDING:
