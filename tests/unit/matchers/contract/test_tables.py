@@ -84,6 +84,11 @@ def test_what_batches_reject() -> None:
         EventBatch.from_dense([1.0, 2.0])
     with pytest.raises(TableError, match="arrays of one length"):
         EventBatch.from_values([0], [0, 1], [1.0], n_events=1, n_columns=2)
+    offsets, column, value = np.array([0, 1]), np.zeros(2, np.int32), np.zeros(2)
+    with pytest.raises(TableError, match="column must be a contiguous array of int32, not int64"):
+        EventBatch(offsets, column.astype(np.int64), value, 1)
+    with pytest.raises(TableError, match="value must be a contiguous array of float64"):
+        EventBatch(offsets, column, np.zeros(4)[::2], 1)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
