@@ -67,8 +67,8 @@ class ExecutorLost(Unsettled):
 
 
 class ClaimFailed(JobError):
-    """The job was fenced before it had claimed the committed offsets, and no other job has claimed them since: an older
-    one of its name still ran, or the broker ended its transaction."""
+    """The job was fenced, and no other job has claimed the committed offsets. Before it had claimed them: an older job
+    of its name still ran, or the broker ended its transaction. Later: they are not the offsets that it committed."""
 
     retry = True
 

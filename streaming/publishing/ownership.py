@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from streaming.documents.records import Record
-from streaming.errors import ClaimFailed, Fenced, Unsettled
+from streaming.errors import ClaimFailed, Fenced, JobError, Unsettled
 from streaming.publishing.connection.client import Client
 from streaming.publishing.connection.requests import CommittedOffset
 from streaming.publishing.contract import Aborted, Offsets, ProducerEpoch, TopicPartition
@@ -161,7 +161,8 @@ class Owner:
 
     def _reopened(self, tried: Offsets, *, timed_out: bool) -> bool:
         """Continue with a new producer after the old one was fenced; return whether the transaction was committed after
-        all. Raises Fenced if another process has taken over.
+        all. Raises Fenced if another process has taken over, or ClaimFailed if none has, and yet the committed offsets
+        are others.
 
         A producer fenced before its transaction could time out was fenced by another process, which may not have
         claimed the offsets yet. Opening a producer at once would fence that process in turn.
@@ -175,7 +176,7 @@ class Owner:
                 moved = {at: now for at, now in committed.items() if at not in tried and now.note == self.name}
                 before, after = before | moved, after | moved
             if committed not in (before, after):
-                raise self._fenced()
+                raise self._in_doubt(before, after, committed)
             if opened:
                 break
             if time.monotonic() < ended:
@@ -191,6 +192,24 @@ class Owner:
 
     def _own(self, offsets: Offsets) -> dict[TopicPartition, CommittedOffset]:
         return {at: CommittedOffset(offset, self.name) for at, offset in offsets.items()}
+
+    def _in_doubt(
+        self,
+        before: Mapping[TopicPartition, CommittedOffset],
+        after: Mapping[TopicPartition, CommittedOffset],
+        committed: Mapping[TopicPartition, CommittedOffset],
+    ) -> JobError:
+        """The error for committed offsets that are neither those before a transaction nor those after it."""
+        owners = {at: offset.note for at, offset in before.items()}
+        if any(now.note not in (self.name, owners.get(at, self.name)) for at, now in committed.items()):
+            return self._fenced()
+        topic, partition = at = next(at for at in {**after, **committed} if committed.get(at) != after.get(at))
+        found, expected = (str(of[at].offset) if at in of else "none" for of in (committed, after))
+        return ClaimFailed(
+            f"the broker ended a transaction of this job, and the committed offset of {topic}-{partition} is {found} "
+            f"instead of {expected}, although no other job with query.name = {self.query!r} committed it; restart the "
+            "job, which goes on from the committed offsets"
+        )
 
     def _fenced(self) -> Fenced:
         return Fenced(

@@ -153,6 +153,28 @@ def test_who_was_fenced_goes_on_if_nobody_claims(broker: Brokers) -> None:
     assert old.committed(PLACES) == dict.fromkeys(PLACES, 6)
 
 
+@pytest.mark.parametrize(
+    ("found", "error", "reason"),
+    [
+        ((4, "a 0"), ClaimFailed, "the committed offset of events-0 is 4 instead of 6, although no other job"),
+        (None, ClaimFailed, "the committed offset of events-0 is none instead of 6"),
+        ((4, "c 0"), Fenced, "has taken over"),
+    ],
+    ids=["gone back", "gone", "of another"],
+)
+def test_other_offsets_are_a_takeover_only_if_another_has_committed_them(
+    broker: Brokers, found: tuple[int, str] | None, error: type[JobError], reason: str
+) -> None:
+    """Without a takeover the supervisor starts the job again; after one, it does not."""
+    old, _ = fenced()
+    committed = broker.offsets["q"]
+    del committed[PLACES[0]]
+    if found is not None:
+        committed[PLACES[0]] = found
+    with pytest.raises(error, match=reason):
+        old.publish([], dict.fromkeys(PLACES, 6))
+
+
 @pytest.mark.parametrize("jump_s", [3_600.0, -3_600.0], ids=["ahead", "back"])
 def test_a_clock_that_jumps_leaves_the_other_its_time_to_claim(
     broker: Brokers, monkeypatch: pytest.MonkeyPatch, jump_s: float
