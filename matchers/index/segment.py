@@ -146,6 +146,12 @@ class Segment:
         return doubt
 
     @cached_property
+    def is_decided(self) -> bool:
+        """Whether a row that an event without arrays hits is a match, and its number the position of its
+        subscription."""
+        return bool((self.doubt < _ALWAYS).all()) and np.array_equal(self.owner, np.arange(len(self.ids)))
+
+    @cached_property
     def _conditions(self) -> Conditions:
         return Conditions(self.vocabulary, self.table, self.residuals)
 

@@ -156,6 +156,7 @@ class _PartAlone:
     def __init__(self, part: Part, encoder: Encoder, removed: Int32, reader: _EventReader) -> None:
         self._part, self._encoder, self._removed, self._reader = part, encoder, removed, reader
         self._matcher = part.matcher.alone()
+        self._is_decided = part.segment.is_decided and not len(removed)
         self._rows = ArraysHandle(Rows(part.segment.owner, part.segment.doubt, removed))
         self._most = int(encoder.n_columns.max(initial=0))  # columns of a field
         self._absent = len(encoder.columns.absent)
@@ -204,6 +205,10 @@ class _PartAlone:
         """Append the ids of the rows that match."""
         if not len(rows):
             return
+        ids = self._part.ids
+        if self._is_decided and not self._reader.several:
+            found += [ids[row] for row in rows.tolist()]
+            return
         positions: Int32 = np.empty(len(rows), np.int32)
         n = settle_one(rows, self._reader.several, self._rows, positions)
         if n == IN_DOUBT:
@@ -213,7 +218,6 @@ class _PartAlone:
                 matches, several, lambda _: parsed(event) if isinstance(event, bytes) else event, self._removed
             )
             n = len(positions)
-        ids = self._part.ids
         found += [ids[position] for position in positions[:n].tolist()]
 
     def _encoded(self) -> EventBatch:
