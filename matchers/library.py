@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from matchers.errors import MatchingError
-from matchers.index.compiling import Lowered, compiled, lowered, pattern_of, segment_of
+from matchers.index.compiling import Lowered, checked, compiled, lowered, pattern_of, segment_of
 from matchers.index.single import Single
 from matchers.index.snapshot import Snapshot
 from matchers.index.values import document
@@ -25,9 +25,8 @@ FEW_SUBSCRIPTIONS = 256  # added later, which take longer to index than to scan 
 class Index:
     """Subscriptions by id, compiled. Immutable: `update` makes another, which shares what has not changed."""
 
-    indexed: Snapshot
     version: int
-    pending: Mapping[str, Lowered]  # added since, and indexed by the first use
+    _held: tuple[Snapshot, Mapping[str, Lowered]]  # what is indexed; what was added since, which the first use indexes
 
     @classmethod
     def build(cls, subscriptions: Mapping[str, Any], algorithm: str = "auto", **options: Any) -> Index:
@@ -36,7 +35,7 @@ class Index:
         Patterns that share a shape, or whose members do, are compiled together, up to ten times as fast as one by one.
         """
         empty = Snapshot(algorithm=algorithm, options=options, scanned=FEW_SUBSCRIPTIONS)
-        return cls(empty.update(compiled(subscriptions)), 1, {})
+        return cls(1, (empty.update(compiled(subscriptions)), {}))
 
     def update(self, add: Mapping[str, Any] | None = None, remove: Iterable[str] = ()) -> Index:
         """Return the next version; a pattern for a known id replaces it. Raises MatchingError and changes nothing.
@@ -44,22 +43,22 @@ class Index:
         A few added patterns are checked now, and indexed by the first use of an index that has them, together with
         those of later updates: one by one they take a fifth of the time.
         """
-        added, removed = {} if add is None else add, set(remove)
-        if removed or len(added) + len(self.pending) > FEW_PENDING:
+        added, removed = checked(add or {}), set(remove)
+        indexed, pending = self._held
+        if removed or len(added) + len(pending) > FEW_PENDING:
             if unknown := self.snapshot.unknown(removed):
                 raise MatchingError(f"cannot remove {unknown[0]!r}: no such subscription")
-            return Index(self.snapshot.update(compiled(added), removed), self.version + 1, {})
-        indexed, pending = (self.snapshot, {}) if self._is_used else (self.indexed, self.pending)
-        return Index(indexed, self.version + 1, {**pending, **lowered(added)})
-
-    @cached_property
-    def snapshot(self) -> Snapshot:
-        """All subscriptions, indexed."""
-        return self.indexed.update(segment_of(self.pending)) if self.pending else self.indexed
+            return Index(self.version + 1, (self.snapshot.update(compiled(added), removed), {}))
+        return Index(self.version + 1, (indexed, {**pending, **lowered(added)}))
 
     @property
-    def _is_used(self) -> bool:
-        return "snapshot" in vars(self)
+    def snapshot(self) -> Snapshot:
+        """All subscriptions, indexed."""
+        indexed, pending = self._held
+        if pending:
+            indexed = indexed.update(segment_of(pending))
+            object.__setattr__(self, "_held", (indexed, {}))  # what was joined may be freed
+        return indexed
 
     def __len__(self) -> int:
         return len(self.snapshot)
@@ -102,4 +101,4 @@ class Index:
             raise MatchingError(TOO_DEEP) from None
 
     def __getstate__(self) -> dict[str, object]:
-        return {"indexed": self.snapshot, "version": self.version, "pending": {}}
+        return {"version": self.version, "_held": (self.snapshot, {})}

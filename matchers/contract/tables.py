@@ -115,8 +115,10 @@ class EventBatch:
         """Check types: kernels for one event are called without a look at them (`matcher.one_event`)."""
         for name, dtype in (("offsets", np.int64), ("column", np.int32), ("value", np.float64)):
             array = getattr(self, name)
-            if array.dtype != dtype or not array.flags.c_contiguous:
-                raise TableError(f"{name} must be a contiguous array of {dtype.__name__}, not {array.dtype}")
+            if array.dtype != dtype:
+                raise TableError(f"{name} must be an array of {dtype.__name__}, not of {array.dtype}")
+            if not array.flags.c_contiguous:
+                raise TableError(f"{name} must be contiguous: copy it")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -34,7 +34,7 @@ class Lowered(NamedTuple):
 
 def lowered(patterns: Mapping[str, Any]) -> dict[str, Lowered]:
     """Lower patterns (SUBSCRIPTIONS.md) by id. Raises MatchingError, which names the first that cannot be used."""
-    return {id: _lowered(id, document, b"") for id, document in _checked(patterns).items()}
+    return {id: _lowered(id, document, b"") for id, document in checked(patterns).items()}
 
 
 def segment_of(patterns: Mapping[str, Lowered]) -> Segment:
@@ -46,7 +46,7 @@ def segment_of(patterns: Mapping[str, Lowered]) -> Segment:
 def compiled(patterns: Mapping[str, Any]) -> Segment:
     """The segment of these patterns (SUBSCRIPTIONS.md) by id, each with its JSON. Raises MatchingError, which names
     the first that cannot be used."""
-    if len(_checked(patterns)) < FEWEST_DOCUMENTS:
+    if len(checked(patterns)) < FEWEST_DOCUMENTS:
         return segment_of(lowered(patterns))
     ids, documents = list(patterns), list(patterns.values())
     texts = [_WRITE(document).encode("utf-8", "surrogatepass") if _plain(document) else b"" for document in documents]
@@ -73,7 +73,7 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
     return segments[0] if len(segments) == 1 else Segment.merge([(segment, none) for segment in segments])
 
 
-def _checked(patterns: Mapping[str, Any]) -> Mapping[str, Any]:
+def checked(patterns: Mapping[str, Any]) -> Mapping[str, Any]:
     """The patterns, if they are some by id. Raises MatchingError."""
     if not isinstance(patterns, Mapping):
         kind = type(patterns).__name__

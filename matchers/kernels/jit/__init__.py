@@ -81,7 +81,7 @@ def direct(function: Function, *arguments: Any) -> Function:
 def _type_of(kernel: Any, argument: Any) -> Any:
     if isinstance(argument, types.Type):
         return argument
-    return getattr(argument, "_numba_type_", None) or kernel.typeof_pyval(argument)  # handles know it, in 1 of 7 µs
+    return getattr(argument, "_numba_type_", None) or kernel.typeof_pyval(argument)  # 1 µs for a handle, not 7
 
 
 def inlined(function: Function) -> Function:
