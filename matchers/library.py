@@ -53,7 +53,6 @@ class Index:
 
     @property
     def snapshot(self) -> Snapshot:
-        """All subscriptions, indexed."""
         indexed, pending = self._held
         if pending:
             indexed = indexed.update(segment_of(pending))
