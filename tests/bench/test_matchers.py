@@ -79,7 +79,7 @@ def test_every_algorithm_is_measured_and_its_answer_checked(name: str) -> None:
     assert one["build_s"] >= 0
 
 
-@pytest.mark.parametrize(("document", "count"), [("docs/benchmarks.md", 5), ("docs/papers.md", 7)])
+@pytest.mark.parametrize(("document", "count"), [("docs/benchmarks.md", 6), ("docs/papers.md", 7)])
 def test_the_commands_of_the_documents_run_at_a_toy_size(document: str, count: int, tmp_path: Path) -> None:
     commands = [
         shlex.split(step.command)
@@ -90,6 +90,7 @@ def test_the_commands_of_the_documents_run_at_a_toy_size(document: str, count: i
     assert len(commands) == count
     toy = {
         "matchers": ("-n", "300", "--events", "12", "--seconds", "0.01", "--settling", "0.05"),
+        "library": ("--rules", "300", "--events", "12", "--rounds", "2"),
         "sweep": ("--scale", "0.0002", "--seconds", "0", "--rounds", "1", "--settling", "0", "--out", str(tmp_path)),
     }
     for _, _, *arguments in commands:
