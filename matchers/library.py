@@ -35,7 +35,7 @@ class Index:
         Patterns that share a shape, or whose members do, are compiled together, up to ten times as fast as one by one.
         """
         empty = Snapshot(algorithm=algorithm, options=options, scanned=FEW_SUBSCRIPTIONS)
-        return cls(1, (empty.update(compiled(subscriptions)), {}))
+        return cls(1, (empty.update(compiled(checked(subscriptions))), {}))
 
     def update(self, add: Mapping[str, Any] | None = None, remove: Iterable[str] = ()) -> Index:
         """Return the next version; a pattern for a known id replaces it. Raises MatchingError and changes nothing.

@@ -40,14 +40,13 @@ def show_choices(rows: Sequence[Mapping[str, Any]], out: Console) -> None:
     for name in ("best", "auto chose", "checked"):
         table.add_column(name, no_wrap=True)
     for row in rows:
-        right = str(row["checked"]) == "True"
         table.add_row(
             row["workload"],
             f"{int(row['subscriptions']):,}",
             f"{int(row['batch']):,}",
             *(f"{float(row[name]):,.3g}" for name in ("matches", "us", "tiles_us", "best_us")),
             f"{float(row['ratio']):.2f}",
-            *(row["best"], row["chosen"], Text("yes" if right else "WRONG", "" if right else "bold red")),
+            *(row["best"], row["chosen"], _verdict(str(row["checked"]) == "True")),
         )
     out.print(table)
     if not rows:
@@ -95,11 +94,15 @@ def show_library(measured: Sequence[LibraryTimes], out: Console) -> None:
             *(f"{value:,.1f}" for value in us),
             f"{one.build_s:,.2f}",
             *(f"{value:,.2f}" for value in (one.add_ms, one.add_and_match_ms)),
-            Text("yes" if one.checked else "WRONG", "" if one.checked else "bold red"),
+            _verdict(one.checked),
         )
     out.print(table)
     out.print("µs per event, CPU time, one event a call or all together; p50 and p99: wall-clock time of one event;")
     out.print("of events: p99 of the events, each with its least time, so without what else the machine did")
+
+
+def _verdict(checked: bool) -> Text:
+    return Text("yes") if checked else Text("WRONG", "bold red")
 
 
 def _within(ratios: Sequence[float]) -> str:

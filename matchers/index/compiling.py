@@ -32,9 +32,21 @@ class Lowered(NamedTuple):
     text: bytes  # its JSON
 
 
+def checked(patterns: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The patterns, if they are some by id. Raises MatchingError."""
+    if not isinstance(patterns, Mapping):
+        kind = type(patterns).__name__
+        raise MatchingError(f'subscriptions are patterns by id, such as {{"s1": {{"x": [1]}}}}, not a {kind}')
+    for id in patterns:
+        if not isinstance(id, str):
+            raise MatchingError(f"the id of a subscription must be a string, not {show(id)}")
+    return patterns
+
+
 def lowered(patterns: Mapping[str, Any]) -> dict[str, Lowered]:
-    """Lower patterns (SUBSCRIPTIONS.md) by id. Raises MatchingError, which names the first that cannot be used."""
-    return {id: _lowered(id, document, b"") for id, document in checked(patterns).items()}
+    """Lower checked patterns (SUBSCRIPTIONS.md) by id. Raises MatchingError, which names the first that cannot be
+    used."""
+    return {id: _lowered(id, document, b"") for id, document in patterns.items()}
 
 
 def segment_of(patterns: Mapping[str, Lowered]) -> Segment:
@@ -44,9 +56,8 @@ def segment_of(patterns: Mapping[str, Lowered]) -> Segment:
 
 
 def compiled(patterns: Mapping[str, Any]) -> Segment:
-    """The segment of these patterns (SUBSCRIPTIONS.md) by id, each with its JSON. Raises MatchingError, which names
-    the first that cannot be used."""
-    if len(checked(patterns)) < FEWEST_DOCUMENTS:
+    """The segment of checked patterns by id, each with its JSON. Raises MatchingError as `lowered` does."""
+    if len(patterns) < FEWEST_DOCUMENTS:
         return segment_of(lowered(patterns))
     ids, documents = list(patterns), list(patterns.values())
     texts = [_WRITE(document).encode("utf-8", "surrogatepass") if _plain(document) else b"" for document in documents]
@@ -71,17 +82,6 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
         segments.append(template.segment(all_ids.take(which), skeletons, first, {_PATTERN: notes.take(which)}))
     none: Int32 = np.empty(0, np.int32)
     return segments[0] if len(segments) == 1 else Segment.merge([(segment, none) for segment in segments])
-
-
-def checked(patterns: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The patterns, if they are some by id. Raises MatchingError."""
-    if not isinstance(patterns, Mapping):
-        kind = type(patterns).__name__
-        raise MatchingError(f'subscriptions are patterns by id, such as {{"s1": {{"x": [1]}}}}, not a {kind}')
-    for id in patterns:
-        if not isinstance(id, str):
-            raise MatchingError(f"the id of a subscription must be a string, not {show(id)}")
-    return patterns
 
 
 def _lowered(id: str, document: Any, text: bytes) -> Lowered:

@@ -19,7 +19,7 @@ TIMEOUT_S = 10.0
 
 
 class Fate(Enum):
-    """How the proxy treats the broker's answer to a request."""
+    """The fate of the broker's answer to a request, which the proxy decides."""
 
     PASSED_ON = auto()
     DROPPED = auto()

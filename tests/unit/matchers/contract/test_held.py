@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 from matchers.contract.held import ArraysHandle
 from matchers.kernels.jit import direct, inner, kernel
 from matchers.kernels.jit.address import address_of, arrays_at
+
+pytestmark = pytest.mark.kernels
 
 
 class Pair(NamedTuple):
