@@ -12,11 +12,13 @@ Only `ccm` imports this module, and only to match: it imports numba.cuda.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
+from time import perf_counter
 from typing import Any
 
+import numba
 import numpy as np
 from numba import cuda
 from numba.cuda.cudadrv.driver import CudaAPIError
@@ -42,6 +44,10 @@ INTERFACES_BYTES = 64 << 20  # of a chunk at most, unless one event needs more
 WIDEST = 64  # blocks for one line of `Input`
 STREAMS = 2
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+STEPS = ("prepare", "copy to the GPU", "clear", "select", "evaluate", "copy back")
+
+_SETTINGS: Any = numba.config  # numba sets them when it is imported
+_SETTINGS.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # an event alone needs few blocks; numba would warn of each launch
 
 Found = tuple[Int32, Int32]  # event, what was found for it
 
@@ -103,6 +109,22 @@ class Device:
                 self.interfaces = interfaces
             event, interface = self._run(events, self.marks, chunk)
         return MatchBatch(offsets_of(np.bincount(event, minlength=len(events))), interface)
+
+    def profile(self, events: EventBatch) -> dict[str, float]:
+        """µs per event of each step of `match`, if the host waits for the device after each (PCM, table 4)."""
+        spent_s = dict.fromkeys(STEPS, 0.0)
+        chunk, result = self.chunks[0], self.hits[0]
+        with self.lock, self._memory():
+            for begin, end in _spans(events.offsets, self.events) if self.longest else ():
+                at_s = perf_counter()
+                chunk.prepare(events, begin, end, result)
+                for name, step in zip(STEPS, (lambda: None, *chunk.steps()), strict=True):
+                    step()
+                    chunk.stream.synchronize()
+                    now_s = perf_counter()
+                    spent_s[name] += now_s - at_s
+                    at_s = now_s
+        return {f"{name}, µs": spent * 1e6 / max(len(events), 1) for name, spent in spent_s.items()}
 
     def _run(self, events: EventBatch, results: Sequence[_Hits | _Marks], size: int) -> Found:
         """Match in chunks of at most `size` events. Marks are in the order of events."""
@@ -251,6 +273,12 @@ class _Chunk:
 
     def begin(self, events: EventBatch, begin: int, end: int, result: _Hits | _Marks) -> None:
         """Start matching events begin .. end, without waiting for the device."""
+        self.prepare(events, begin, end, result)
+        for step in self.steps():
+            step()
+
+    def prepare(self, events: EventBatch, begin: int, end: int, result: _Hits | _Marks) -> None:
+        """Put what is sent into memory that is pinned."""
         self.origin, self.n, self.result = begin, end - begin, result
         offsets = events.offsets[begin : end + 1]
         self.n_values = int(offsets[-1] - offsets[0])
@@ -269,11 +297,12 @@ class _Chunk:
         self.offsets.host[: self.n + 1] = offsets - offsets[0]
         self.column.host[: self.n_values] = events.column[offsets[0] : offsets[-1]]
         self.value.host[: self.n_values] = events.value[offsets[0] : offsets[-1]]
-        self._launch()
 
-    def _launch(self) -> None:
-        device, stream, result = self.device, self.stream, self.result
-        threads, most = device.threads, device.blocks
+    def steps(self) -> tuple[Callable[[], None], ...]:
+        """What goes into the stream, in this order: STEPS without the first."""
+        return self._send, self._clear, self._select, self._evaluate, self._copy_back
+
+    def _send(self) -> None:
         for sent, n in (
             (self.vector, self.n),
             (self.names, self.n),
@@ -281,12 +310,17 @@ class _Chunk:
             (self.column, self.n_values),
             (self.value, self.n_values),
         ):
-            sent.send(max(n, 1), stream)
-        filters, rows = len(device.tables.filter_id), len(device.tables.row_name)
-        clear[min(_blocks(filters, threads), most), threads, stream](
-            self.filters_count, result.interfaces, self.cursors
-        )
-        select[min(_blocks(rows * self.n, threads), most), threads, stream](
+            sent.send(max(n, 1), self.stream)
+
+    def _clear(self) -> None:
+        device = self.device
+        blocks = min(_blocks(len(device.tables.filter_id), device.threads), device.blocks)
+        clear[blocks, device.threads, self.stream](self.filters_count, self.result.interfaces, self.cursors)
+
+    def _select(self) -> None:
+        device = self.device
+        blocks = min(_blocks(len(device.tables.row_name) * self.n, device.threads), device.blocks)
+        select[blocks, device.threads, self.stream](
             *device.rows,
             self.vector.device,
             self.offsets.device[: self.n + 1],
@@ -294,8 +328,12 @@ class _Chunk:
             *self.input,
             self.cursors,
         )
-        across = min(_blocks(device.longest, threads), WIDEST, most)
-        result.evaluate[(across, min(rows * self.n, most)), threads, stream](
+
+    def _evaluate(self) -> None:
+        device = self.device
+        across = min(_blocks(device.longest, device.threads), WIDEST, device.blocks)
+        lines = min(len(device.tables.row_name) * self.n, device.blocks)
+        self.result.evaluate[(across, lines), device.threads, self.stream](
             *self.input,
             *device.constraints,
             self.value.device,
@@ -303,10 +341,12 @@ class _Chunk:
             device.lane,
             self.filters_count,
             self.cursors,
-            *result.output,
+            *self.result.output,
         )
-        self.cursors.copy_to_host(self.cursors_back, stream=stream)
-        result.copy(self.n, stream)
+
+    def _copy_back(self) -> None:
+        self.cursors.copy_to_host(self.cursors_back, stream=self.stream)
+        self.result.copy(self.n, self.stream)
 
     def finish(self) -> Found | None:
         """Wait for the chunk and return its hits or marks; None if they need more room than there may be."""
@@ -314,7 +354,8 @@ class _Chunk:
         if not self.result.has_room(int(self.cursors_back[FOUND])):
             if not self.result.grow(int(self.cursors_back[FOUND])):
                 return None
-            self._launch()
+            for step in self.steps():
+                step()
             self.stream.synchronize()
         event, what = self.result.read(self.n, int(self.cursors_back[FOUND]), self.stream)
         return event + np.int32(self.origin), what

@@ -7,14 +7,17 @@ from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench.errors import BenchError
+from bench.tiles import threads
 from bench.tiles.constants import SWEPT, Constant, sweep, with_constant
 from bench.tiles.model_error import COUNTERS, POINTS, cells, compare_model
 from bench.tiles.rivals import BATCHES, RIVALS, time_rivals
 from bench.tiles.traffic import traffic
 from bench.workloads.synthetic import Workload
+from matchers import MatchBatch
 from matchers.algorithms import tiles
 
 HOME = Path(__file__).resolve().parents[3]
@@ -91,3 +94,14 @@ def test_rivals_find_the_same_matches() -> None:
 def test_rivals_reject_events_without_a_column() -> None:
     with pytest.raises(BenchError, match="one value in each column"):
         time_rivals(replace(SMALL, event_size=3), rounds=1)
+
+
+def test_threads_find_the_same_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = threads.time_threads(SMALL, most=3, rounds=1)
+    assert [row.threads for row in rows] == [1, 2]
+    assert all(tuple(row.us) == threads.BATCHES and min(row.us.values()) > 0 for row in rows)
+    monkeypatch.setattr(
+        tiles.Tiles, "match", lambda self, _: MatchBatch(np.array([0, 1]), np.array([self.threads], np.int32))
+    )
+    with pytest.raises(BenchError, match="2 threads find other subscriptions than one"):
+        threads.time_threads(SMALL, most=2, rounds=1)

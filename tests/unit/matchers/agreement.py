@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from matchers import ALGORITHMS, EventBatch, Matcher, SubscriptionTable
+from matchers import ALGORITHMS, EventBatch, Interfaces, Matcher, SubscriptionTable
 
 NASTY = np.array([-np.inf, -1.0, -0.0, 0.0, 5e-324, 1.0, 2.0, 2.0**53, np.inf])
 
@@ -71,6 +71,13 @@ def agrees(matcher: Matcher, table: SubscriptionTable, events: EventBatch) -> No
     alone = matcher.alone()
     for e in range(min(len(events), 3)):
         assert alone(events.part(e, e + 1)).tolist() == expected.of(e).tolist()
+
+
+def forwards(matcher: Matcher, table: SubscriptionTable, events: EventBatch, interfaces: Interfaces) -> None:
+    expected = ALGORITHMS["scan"](table).forward(events, interfaces)
+    found = matcher.forward(events, interfaces)
+    assert found.offsets.tolist() == expected.offsets.tolist()
+    assert found.subscription.tolist() == expected.subscription.tolist()
 
 
 def uniform_table(n: int, d: int, psi: int, width: float, seed: int = 1) -> SubscriptionTable:

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from numba import cuda
 from numba.cuda.cudadrv.driver import CudaAPIError, driver
 
-from matchers import ALGORITHMS, EventBatch, Interfaces, MatchingError, SubscriptionTable
+from matchers import EventBatch, Interfaces, MatchingError, SubscriptionTable
 from matchers.papers import ccm, translator
 from matchers.papers.ccm import device as ccm_device
 from tests.support.doubles import simulated_gpu
 from tests.support.doubles.simulated_gpu import Gpu
-from tests.unit.matchers.agreement import agrees, random_batch, random_table
+from tests.unit.matchers.agreement import agrees, forwards, random_batch, random_table
 
 simulated = pytest.mark.skipif(
     not numba.config.ENABLE_CUDASIM,  # type: ignore[attr-defined]  # numba sets it when it is imported
@@ -37,12 +37,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
 def everything(n: int) -> SubscriptionTable:
     """n subscriptions that every event with a value below 10 satisfies."""
     return SubscriptionTable.from_intervals(range(n), [0] * n, [0.0] * n, [10.0] * n, n_subscriptions=n, n_columns=1)
-
-
-def forwards(built: ccm.Ccm, table: SubscriptionTable, events: EventBatch, interfaces: Interfaces) -> None:
-    expected, found = ALGORITHMS["scan"](table).forward(events, interfaces), built.forward(events, interfaces)
-    assert found.offsets.tolist() == expected.offsets.tolist()
-    assert found.subscription.tolist() == expected.subscription.tolist()
 
 
 @settings(max_examples=25, phases=[Phase.explicit, Phase.generate])  # a simulated GPU is too slow to shrink by
@@ -243,6 +237,13 @@ def test_a_driver_without_a_compiler_is_said(real: pytest.MonkeyPatch) -> None:
     ):
         assert type(translator.build(table, few=1)).__name__ == "Ocm"
     translator.build(table, few=1)  # and is not said again
+
+
+def test_a_profile_has_the_time_of_each_step(gpu: Gpu) -> None:
+    r = np.random.default_rng(3)
+    profile = ccm.build(random_table(r, 30, 4), events=3, threads=2, blocks=2).profile(random_batch(r, 8, 4))
+    assert list(profile) == [f"{name}, µs" for name in ccm_device.STEPS]
+    assert all(us > 0 for us in profile.values())
 
 
 def test_without_a_driver_the_translator_says_nothing(real: pytest.MonkeyPatch) -> None:
