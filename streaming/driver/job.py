@@ -61,7 +61,7 @@ log = logger("sluice.job")
 
 T = TypeVar("T")
 
-# How often Spark asks Kafka for offsets while there is nothing to do. Otherwise a batch follows the last one at once.
+# How often Spark fetches offsets while there is nothing to do. Otherwise a batch follows the last one at once.
 IDLE = "20 milliseconds"
 FAR_FACTOR = 4  # times as many, or as few, events per batch
 
@@ -302,7 +302,7 @@ def _warm(spark: SparkSession, pipeline: Pipeline, *, is_warm: bool, reading: bo
     """Warm up the workers. Killed workers are no reason to stop: the first batch starts others."""
     try:
         if is_warm:
-            warm_up.state(spark, pipeline.state, pipeline.settings)
+            warm_up.state(spark, pipeline.state, pipeline.settings, reading=reading)
         else:
             warm_up.workers(spark, pipeline.state, pipeline.settings, reading=reading)
     except (PySparkException, Py4JJavaError) as error:

@@ -8,14 +8,14 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkConf, SparkContext
-from pyspark.errors import AnalysisException, PySparkRuntimeError
+from pyspark import InheritableThread, SparkConf, SparkContext
+from pyspark.errors import AnalysisException, PySparkException, PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ log = logger("sluice.job")
 
 START_ATTEMPTS = 3  # at starting the JVM
 SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # in names; Spark's own default
-# Spark's log of an idle query has several lines for each time that it asks for offsets, 50 times a second.
+# Spark's log of an idle query has several lines for each time that it fetches offsets, 50 times a second.
 QUERY = "org.apache.spark.sql.execution.streaming"
 # Hadoop's local files start a process for each one that is written, and warn with a stack of the query's end within it.
 FILES = "org.apache.hadoop.util.Shell"
@@ -123,8 +123,7 @@ def on_cluster(master: str | None) -> bool:
 def exit_code(error: BaseException) -> int | None:
     """The exit code of Spark's JVM, negative for a signal; None if it runs or was never started.
 
-    `error` is what is known of its end: while PySpark waits for the JVM to come up, only that stack frame knows the
-    process.
+    `error` is what its end raised: while PySpark waits for the JVM to come up, only that stack frame has the process.
     """
     waiting = (frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is launch_gateway.__code__)
     process = next((frame.f_locals.get("proc") for frame in waiting), getattr(SparkContext._gateway, "proc", None))
@@ -143,15 +142,16 @@ def _by_signal(code: int) -> bool:
     return code < 0 or code > 128
 
 
-def _created(config: Mapping[str, str]) -> SparkSession:
-    """Create the session, with several tries. If its own helpers are killed, spark-submit ends as it does for a wrong
-    option, but a wrong option fails every time.
+def _created(config: Mapping[str, str], begin: Callable[[SparkContext], None] = lambda context: None) -> SparkSession:
+    """Create the session, with several tries, and call `begin` as soon as there is a context. If its own helpers are
+    killed, spark-submit ends as it does for a wrong option, but a wrong option fails every time.
 
     A job calls it in a thread: in the main one Spark would replace the handler of SIGINT by one that cancels jobs."""
     shown = SparkConf(loadDefaults=False).setAll([item for item in config.items() if not SECRET.search(item[0])])
     for attempt in range(START_ATTEMPTS):
         try:
             SparkContext._ensure_initialized(conf=shown)  # the JVM's arguments, which every user of the host can see
+            begin(SparkContext.getOrCreate(SparkConf().setAll(list(config.items()))))
             return SparkSession.builder.config(map=dict(config)).getOrCreate()
         except PySparkRuntimeError as error:
             if (code := exit_code(error)) is None:
@@ -164,6 +164,17 @@ def _created(config: Mapping[str, str]) -> SparkSession:
         f"Spark's JVM failed to start {START_ATTEMPTS} times, with exit code {code}; standard error shows the reason. "
         "Check JAVA_HOME (Java 17 or newer) and the driver options in spark.options."
     )
+
+
+def _start_workers(context: SparkContext) -> None:
+    """Start the parent of the Python workers, which loads code for a second, while Spark makes the session."""
+
+    def run() -> None:
+        with suppress(Py4JError, ConnectionError, PySparkException):  # whoever needs workers next reports it
+            context.setJobDescription("start of the workers")
+            context.parallelize([0], 1).count()
+
+    InheritableThread(target=run, name="sluice-workers", daemon=True).start()
 
 
 @contextmanager
@@ -320,7 +331,7 @@ def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratc
     _check(config)
     # Spark takes the workers' interpreter from nowhere else.
     os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python", sys.executable)
-    return _created(config)
+    return _created(config, _start_workers if local else lambda context: None)
 
 
 def class_archive(jars: Path) -> ClassArchive:

@@ -250,7 +250,8 @@ def _records(span: Span) -> list[Message]:
     records: list[Message] = []
     deadline = time.monotonic() + TIMEOUT_S
     while True:
-        for message in consumer.consume(10_000, 0.2):
+        first = consumer.poll(0.2)  # `consume` would wait all this time for more
+        for message in [] if first is None else [first, *consumer.consume(9_999, 0)]:
             error = message.error()
             if error is None:
                 _, offset = place_of(message)
@@ -272,7 +273,8 @@ def _records(span: Span) -> list[Message]:
 
 @lru_cache(maxsize=1)
 def _consumer(bootstrap_servers: str, options: tuple[tuple[str, str], ...]) -> Consumer:
-    return Cluster(bootstrap_servers, dict(options)).reader(queued_max_messages_kbytes=4096)
+    # A fetch that waits at the end of one partition would keep the next partition waiting.
+    return Cluster(bootstrap_servers, dict(options)).reader(queued_max_messages_kbytes=4096, fetch_wait_max_ms=10)
 
 
 def _fields(partition: int, record: Message) -> tuple[Any, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -19,8 +18,10 @@ from streaming.publishing.contract import ProducerEpoch
 from streaming.rows import EVENTS, SUBSCRIPTIONS
 from streaming.state.state import State
 from streaming.worker import epoch
+from streaming.worker.matching import Work
 from streaming.worker.publication import Publication
 from streaming.worker.settings import TaskSettings
+from streaming.worker.warm_up import WarmUp
 
 NO_PRODUCER = ProducerEpoch(-1, -1)
 
@@ -28,34 +29,40 @@ NO_PRODUCER = ProducerEpoch(-1, -1)
 def workers(spark: SparkSession, state: State, settings: TaskSettings, *, reading: bool = False) -> None:
     """Start the workers, load the state and the kernels there, and connect them with the brokers, so that the first
     events need not wait. `reading`: tasks will read events themselves."""
-    spark.sparkContext.setJobDescription("warm-up of the workers")
-    n = 2 * spark.sparkContext.defaultParallelism
-    # Made of an Arrow table: of Python rows it would take workers of another kind, 3 s for nothing.
-    rows = spark.createDataFrame(dry_run.rows(2 * FEWEST_DOCUMENTS * n, FEW_EVENTS * n)).repartition(n)
-    as_json = settings.as_json()  # as the rows are; the codec of the events only gets loaded by them
+    as_json = settings.as_json()  # as the records are; the codec of the events only gets loaded by them
+    works: list[Work] = []
     for load in state.work(settings):
         match = replace(load, settings=as_json)
-        for work in (load, match, match):
-            result: pa.Table = rows.mapInArrow(work, OUTPUT).toArrow()
-            assert result.num_rows
-    # None of the rows is new, so none is published.
+        works += load, match, match
+    # None of the records is new, so none is published.
     connect = replace(
         match,
-        publication=Publication(note="", producers=(NO_PRODUCER,) * n, version=0, job=0, began=0.0),
+        publication=Publication(note="", producers=(NO_PRODUCER,) * _tasks(spark), version=0, job=0, began=0.0),
         positions=dict.fromkeys([(source, NOWHERE) for source in (EVENTS, SUBSCRIPTIONS)], 1),
     )
-    rows.mapInArrow(connect, OUTPUT).toArrow()
-    if reading:
-        rows.mapInArrow(epoch.warm, OUTPUT).toArrow()
+    records = dry_run.rows(2 * FEWEST_DOCUMENTS, FEW_EVENTS).to_batches()
+    _run(spark, WarmUp([*works, connect], records, reads=reading), "warm-up of the workers")
 
 
-def state(spark: SparkSession, state: State, settings: TaskSettings) -> None:
+def state(spark: SparkSession, state: State, settings: TaskSettings, *, reading: bool = False) -> None:
     """Load the state in workers that are warm otherwise."""
-    spark.sparkContext.setJobDescription("loading of the state")
-    n = 2 * spark.sparkContext.defaultParallelism
-    rows = spark.createDataFrame(dry_run.rows(0, n)).repartition(n)
-    for load in state.work(settings):
-        rows.mapInArrow(load, OUTPUT).toArrow()
+    records = dry_run.rows(0, 1).to_batches()
+    _run(spark, WarmUp([*state.work(settings)], records, reads=reading), "loading of the state")
+
+
+def _run(spark: SparkSession, warm_up: WarmUp, description: str) -> None:
+    """Run it in each worker, in the kind of Spark job that batches have: it loads code of the JVM too."""
+    spark.sparkContext.setJobDescription(description)
+    n = _tasks(spark)
+    if warm_up.reads:
+        spark.sparkContext.parallelize(range(n), n).mapPartitions(warm_up).collect()
+    else:
+        spark.range(0, n, 1, n).mapInArrow(warm_up, OUTPUT).toArrow()
+
+
+def _tasks(spark: SparkSession) -> int:
+    """Return enough tasks that each worker gets one, even if some start late."""
+    return 2 * spark.sparkContext.defaultParallelism
 
 
 def keep(spark: SparkSession) -> None:
@@ -68,7 +75,7 @@ def index(spark: SparkSession, algorithm: str, options: Mapping[str, Any]) -> No
     """Load the compiled kernels of an algorithm here and in the workers, which go on with batches meanwhile.
 
     One task at a time, so that all cores but one are left to a batch. Each gets the worker that has been idle longest.
-    Raises what `dry_run.indexed` raises, and PySpark's errors unless they tell of killed workers.
+    Raises what `dry_run.indexed` raises, and PySpark's errors unless workers were killed.
     """
     made = dry_run.indexed(algorithm, options)
     dry_run.match(made, TaskSettings())
