@@ -71,7 +71,7 @@ def need_papers(names: Iterable[str]) -> bool:
 
 
 def stored(papers: bool) -> tuple[set[type], dict[str, Callable[..., Any]]]:
-    """The classes that matchers may consist of and the functions that they hold, those of published ones if asked."""
+    """The classes of matchers and the functions that they hold; with `papers` those of published algorithms too."""
     entries, functions = [*algorithms.ALGORITHMS.values()], {**algorithms.FUNCTIONS}
     if papers and HAS_PAPERS:
         from matchers.papers import ALGORITHMS, FUNCTIONS

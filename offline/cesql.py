@@ -251,7 +251,7 @@ def _like(node: Like, operand: Field | Literal) -> list[Any]:
     if any(is_wild for _, is_wild in node.pattern):
         if re.fullmatch(r"-?[0-9]*", spelling):
             raise TranslationError(
-                f"{operand} may be a number, and no pattern tells the digits of a number; a text after LIKE with "
+                f"{operand} may be a number, and no pattern matches the digits of a number; a text after LIKE with "
                 "another character than digits has an equal"
             )
         return entries + [b for b in (True, False) if met(Literal(str(b).lower()), entries) is not None]

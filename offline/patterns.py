@@ -97,7 +97,7 @@ def _nested(node: Any) -> Any:
 
 
 def _merged(a: Pattern, b: Pattern) -> Pattern | None:
-    """Merge two patterns into one object; None if a list of both says more than one thing."""
+    """Merge two patterns into one object; None if a list of both holds more than one thing."""
     whole = dict(a)
     for name, child in b.items():
         both = _joined(whole[name], child) if name in whole else child
@@ -129,7 +129,7 @@ def _conjuncts(entry: Any) -> list[Any]:
 
 
 def _only_list(pattern: Pattern) -> tuple[Path, list[Any]]:
-    """The path and the list of a pattern about one field; no list if it says more."""
+    """The path and the list of a pattern about one field; no list if it has more."""
     path: Path = ()
     node: Any = pattern
     while isinstance(node, dict) and len(node) == 1 and not node.keys() & {"$or", "$not"}:

@@ -53,7 +53,7 @@ def text_but(entry: Any) -> dict[str, Any]:
 
 
 def combined(node: Negation | Logic, truth: Callable[[Node], Truth]) -> Truth:
-    """AND, OR, XOR and NOT of conditions, of which `truth` tells each."""
+    """AND, OR, XOR and NOT of conditions, each decided by `truth`."""
     if isinstance(node, Negation):
         return ~truth(node.node)
     truths = list(map(truth, node.nodes))

@@ -48,7 +48,7 @@ class Unauthenticated(JobError):
 
 
 class Forbidden(JobError):
-    """The broker knows the user, who lacks a right."""
+    """The user lacks a permission."""
 
 
 class Fenced(JobError):
@@ -56,8 +56,8 @@ class Fenced(JobError):
 
 
 class Unsettled(JobError):
-    """A task could not commit its transaction, or cannot tell what became of it: another producer fenced it, it took
-    too long, or it was aborted several times. The driver fences all slots and asks for the committed offsets."""
+    """A task could not commit its transaction, or its outcome is unknown: another producer fenced it, it took
+    too long, or it was aborted several times. The driver fences all slots and fetches the committed offsets."""
 
     retry = True
 

@@ -20,7 +20,7 @@ _LOG = log(GROWTH)
 STAGES = ("wait", "match", "publish", "commit")
 TOTAL = "total"  # from the event's Kafka timestamp to the commit of its delivery: all stages together
 
-# A producer may claim any time. Only one between these says when an event was written, and so how late it is.
+# A producer may claim any time. Only one between these is the time when an event was written, and shows how late it is.
 OLDEST_MS = 366 * 86_400_000  # before now
 NEWEST_MS = 3_600_000  # after now: brokers reject later timestamps by default
 

@@ -31,7 +31,7 @@ SUBSCRIPTIONS: Final = 1 << 20
 
 
 class RowKind(IntEnum):
-    """The kinds of output rows; column `kind`. The class of each tells which columns it has (`_READERS`)."""
+    """The kinds of output rows; column `kind`. The class of each has its columns (`_READERS`)."""
 
     CHANGE = 0
     REJECTION = 1

@@ -1,6 +1,6 @@
 """Tenants: what may be subscribed through which topic.
 
-Each tenant has a topic of subscriptions, and Kafka's rights on it tell who writes there. The job checks what was
+Each tenant has a topic of subscriptions, and Kafka's permissions on it decide who writes there. The job checks what was
 written: a tenant subscribes for its own subscribers only, and its pattern narrows every subscription. The topic of the
 job itself is the one without a tenant; there anybody is subscribed.
 

@@ -12,4 +12,4 @@ class Profiled(Protocol):
     """A matcher with counters. `profile` may take longer than `match`; it is called after the measurement."""
 
     def profile(self, events: EventBatch) -> dict[str, float]:
-        """Counts per event, by counter."""
+        """Counts per event, by counter; or times, whose names have the unit."""

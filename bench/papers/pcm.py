@@ -9,7 +9,7 @@ published, are given alone.
 
 Figure 5 is the architecture of a system. Figure 10 measures one under load; a process by itself can repeat how many
 events an engine forwards between reading and writing (bench/workloads/dispatcher.py). Table 4 splits the time of an
-event on a GPU into its transfers and its kernel, which needs a GPU; numba's simulator has no such times.
+event on a GPU into its transfers and its kernel: `bench matchers --scenario pcm-default -a ccm --profile`.
 """
 
 from __future__ import annotations

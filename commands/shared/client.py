@@ -32,7 +32,7 @@ def client_of(settings: Settings) -> Client:
 
 
 def report(changes: WrittenChanges, what: str, settings: Settings, answering: Answering) -> list[str]:
-    """Print how many changes were written and, if asked to wait, the job's answers. Returns the rejected ids."""
+    """Print how many changes were written and, with --wait, the job's answers. Returns the rejected ids."""
     report_written(changes.count, what, settings.subscriptions.topic, answering.as_json and not answering.wait)
     rejected = []
     for answer in changes.acks(answering.timeout_s) if answering.wait else ():

@@ -12,7 +12,7 @@ TYPES = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "FILE"}
 
 
 class Argument(TyperArgument):
-    """An argument without a type, since its help says what it takes."""
+    """An argument without a type, since its help has it."""
 
     def display_type_rich(self, ctx: Any) -> None:
         return None

@@ -16,11 +16,11 @@ class Algorithm:
 
     build: Callable[..., Matcher]  # (table, **options); raises MatchingError
     stored: tuple[type, ...] = ()  # the classes that its matchers consist of: `index.stored` makes no others
-    approximate: bool = False  # may list more than what matches, never less; `build` then knows the option `exact`
+    approximate: bool = False  # may list more than what matches, never less; `build` then has the option `exact`
     rated: bool = False  # `build` returns a `RatedMatcher`
     chooses: tuple[str, ...] = ()  # the others of which `build` builds some
-    weighs: tuple[str, ...] = ()  # options of `build` that say what events are like, on average
-    definition: bool = False  # says what is right, slowly: to compare with, not to measure
+    weighs: tuple[str, ...] = ()  # options of `build` that describe the average event
+    definition: bool = False  # defines what is right, slowly: to compare with, not to measure
     runnable: Callable[[], bool] = lambda: True  # whether this machine has what it needs
 
     def __call__(self, table: SubscriptionTable, **options: Any) -> Matcher:

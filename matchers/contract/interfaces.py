@@ -1,7 +1,7 @@
 """Map subscriptions to interfaces, as filters in PCM: a match of one subscription forwards the event there.
 
 Source: Margara and Cugola, "High Performance Publish-Subscribe Matching Using Parallel Hardware", sec. 2. An interface
-is what is asked for: a subscriber, or a neighbouring broker.
+is a subscriber, or a neighbouring broker.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Matcher(ABC):
     """An index, built once from a SubscriptionTable and then only read; safe to read from several threads at once.
 
     Exact algorithms list for each event the subscriptions it satisfies, ascending, each once. Approximate ones may list
-    more, and say so in their own docstring and in the registry (`Algorithm.approximate`).
+    more; their docstring and the registry (`Algorithm.approximate`) state it.
     """
 
     @abstractmethod

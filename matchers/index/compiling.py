@@ -103,7 +103,7 @@ def _plain(document: Any) -> bool:
     try:
         return _is_plain(document)
     except RecursionError:
-        return False  # `parse` tells why
+        return False  # `parse` gives the reason
 
 
 def _is_plain(node: Any) -> bool:

@@ -11,7 +11,7 @@ from matchers.language.lookup import Test, closed_test, residual_test
 from matchers.language.model import Compared, Contains, Interval, Operator, Path, Scalar
 from matchers.language.verification import Condition, condition
 
-Residual = tuple[tuple[Path, Operator | Contains | Compared], ...]  # what a row asks for besides its intervals
+Residual = tuple[tuple[Path, Operator | Contains | Compared], ...]  # conditions of a row besides its intervals
 
 MOST_KEPT_CONDITIONS = 50_000  # intervals and operators whose tests are kept from event to event
 

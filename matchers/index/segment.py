@@ -113,7 +113,7 @@ class Segment:
         """Remove matches whose columns are hit although the residual does not hold, or not by the same element of an
         array.
 
-        `document` gives an event, `several` tells which events hold arrays that matter.
+        `document` gives an event; `several`: whether an event holds arrays that matter.
         """
         suspects = self.suspects(rows, several)
         if not len(suspects):

@@ -2,7 +2,7 @@
 
 A snapshot is a few segments and, for each, the positions of those that were replaced or removed since it was built.
 An update appends a small segment and joins it with those before it that are not FANOUT times as long as all after
-them, so a subscription is moved O(log n) times in its life and matching asks O(log n) indexes. An update that must not
+them, so a subscription is moved O(log n) times in its life and matching uses O(log n) indexes. An update that must not
 take long moves `most` subscriptions at most; what is `due` then can be joined elsewhere while the snapshot goes on
 being updated, and be `swapped` in. Old snapshots stay as they were.
 
@@ -81,7 +81,7 @@ class Part:
     ) -> tuple[Int32, Int32]:
         """(event, position in the segment's ids) of every match, ascending, without the removed positions.
 
-        `several` tells which events hold arrays that matter. `document` gives an event whole, for the few cases in
+        `several`: whether an event holds arrays that matter. `document` gives an event whole, for the few cases in
         which its values do not decide. `false_positives` is the rate up to which a `RatedMatcher` may list more than
         that; any other lists nothing more. 0: the rate of `build`.
         """

@@ -5,7 +5,7 @@
     [i, value, ...]             an instance of the class and with the fields that layouts[i] names
 
 Only the classes, functions and types of arrays that are named here are ever made or called, so a file can hold data but
-no instructions. What a file says about them is not proved: compiled loops trust the arrays that they are given.
+no instructions. Their contents are not verified: compiled loops trust the arrays that they are given.
 """
 
 from __future__ import annotations

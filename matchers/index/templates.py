@@ -1,8 +1,8 @@
 """Compile many patterns of one shape at once, column by column.
 
 A program that makes subscriptions gives them all one shape: the same fields and operators, other texts and numbers.
-Such a pattern is read once, with a name in the place of each value; what it lowers to then says, for all of the shape,
-which values are the bounds of which column.
+Such a pattern is read once, with a name in the place of each value. Its lowered form shows, for all patterns of the
+shape, which values are the bounds of which column.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def by_shape(
 
 
 def template_of(shape: bytes) -> Template | None:
-    """The template of a shape; None if its documents may be invalid or hold more than templates know."""
+    """The template of a shape; None if its documents may be invalid or hold more than templates support."""
     try:
         return Template.of(parse(json.loads(filled(shape))))
     except (json.JSONDecodeError, PatternError):

@@ -224,8 +224,8 @@ def _parsed(event: Event | bytes) -> Event:
 
 
 def read_json_values(text: UInt8, begins: Int64, ends: Int64, fields: Fields) -> tuple[Values, Int64]:
-    """Read JSON events text[begins[e] : ends[e]], and tell which of them a slower reader must take; these hold nothing
-    here."""
+    """Read JSON events text[begins[e] : ends[e]], and find those that a slower reader must take; these have no
+    values here."""
     n = len(begins)
     room = int((ends - begins).sum()) // 2 + n + 1  # a value takes a byte and a separator
     several, hard = np.zeros(n, np.bool_), np.zeros(n, np.bool_)

@@ -6,7 +6,7 @@ each place. So events go through the index together, and a place is read once fo
     place:   0   1   2   3     the predicates of place i are start[i] .. start[i + 1]; ids[i] is the subscription there
     ids:     7   2   9   4
     mask:    bit e: event e of the group comes here
-    bits:    bit s of bits[e] is 0 if event e satisfies subscription s, as far as the hulls of both tell
+    bits:    bit s of bits[e] is 0 if event e satisfies subscription s, as far as the hulls of both show
 
 least[a, e] .. greatest[a, e] is the hull of the values of event e on attribute a, NaN where it has none. The bit sets
 list the matches ascending, at the same cost for few and for many.

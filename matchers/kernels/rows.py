@@ -24,7 +24,7 @@ class Rows(NamedTuple):
     column: Any  # [I] int32, ascending within a subscription
     low: Any  # [I] float64
     high: Any  # [I] float64
-    several: Any  # [S] bool: has several intervals in some column, of which an index knows only the hull
+    several: Any  # [S] bool: has several intervals in some column, of which an index stores only the hull
     any_several: bool
 
 
@@ -96,9 +96,10 @@ def settle(
     """Keep of out[begin : end] the subscriptions that an event satisfies; returns where they end.
 
     Those in doubt are checked: all of them where `every`, else those with `several` intervals in a column, of which an
-    index by hulls knows no more. `first` and `last`, [A] int64, are 0 before and after.
+    index by hulls stores only the hull. `first` and `last`, [A] int64, are 0 before and after.
 
-    A kernel asks `every or rows.any_several` before it calls this for an event: a call counts 16 references, 50 ns.
+    A kernel tests `every or rows.any_several` before it calls this for an event, because a call counts 16 references,
+    which takes 50 ns.
     """
     offsets, e_column, value = events
     lay_out(e_column, offsets[event], offsets[event + 1], first, last)

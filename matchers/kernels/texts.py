@@ -23,7 +23,7 @@ _SHIFT = np.uint64(29)
 
 
 def _load_compiled(_: Any, array: Any, at: Any) -> Any:
-    """Load 8 bytes as one little-endian word; numba would load each alone. The caller knows that they are there."""
+    """Load 8 bytes as one little-endian word; numba would load each alone. The caller ensures that they exist."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -80,7 +80,7 @@ def slot_of(text: Any, start: Any, slots: Any, wanted: Any, begin: int, end: int
 
 @kernel
 def fill(text: Any, start: Any, slots: Any, last: Any) -> int:
-    """Enter all texts into free slots; of equal ones the last stays. `last[i]` says whether text i did.
+    """Enter all texts into free slots; of equal texts the last one stays. `last[i]`: whether text i stays.
 
     Returns how many different ones there are.
     """
@@ -105,7 +105,7 @@ def find(text: Any, start: Any, slots: Any, wanted: Any, wanted_start: Any, posi
 
 @kernel
 def take(text: Any, start: Any, positions: Any, to: Any, to_start: Any) -> None:
-    """Copy the texts at some positions one behind the other; `to_start` says where each goes."""
+    """Copy the texts at some positions one behind the other; text i begins at `to_start[i]`."""
     for i in range(positions.shape[0]):
         begin = start[positions[i]]
         for j in range(to_start[i + 1] - to_start[i]):

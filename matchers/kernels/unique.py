@@ -58,9 +58,9 @@ def mark_new(order: Any, hash: Any, intervals: Intervals, new: Any) -> None:
 
 @kernel
 def take_rows(first: int, last: int, order: Any, intervals: Intervals, out: Intervals) -> None:
-    """Copy the intervals of the subscriptions order[first : last] to `out`, whose `start` says where.
+    """Copy the intervals of the subscriptions order[first : last] to the positions in `out.start`.
 
-    They lie anywhere in memory, so it is prefetched, first their `start` and later the intervals.
+    They lie anywhere in memory, so both are prefetched: first their `start`, later the intervals.
     """
     start, column, low, high = intervals
     to, c, a, b = out

@@ -171,7 +171,7 @@ class Wildcard:
 
     @cached_property
     def exact(self) -> Operator | None:
-        """The operator of another kind that says the same, where there is one."""
+        """The operator of another kind that means the same, where there is one."""
         if len(self.pieces) == 1:
             return EqualsIgnoreCase(self.pieces[0]) if self.ignore_case else Equals(self.pieces[0])
         if len(self.pieces) == 2 and "" in self.pieces:
@@ -202,7 +202,7 @@ class Regex:
         return isinstance(value, str) and automaton(self.expression).matches(value)
 
     def constraint(self) -> Constraint:
-        """The literal beginnings of its alternatives and its literal end as ranges; they may say it all."""
+        """The literal beginnings of its alternatives and its literal end as ranges; these may be the whole pattern."""
         node = expressions.parse(self.expression)
         starts = [expressions.literal(part) for part in (node.parts if isinstance(node, Alternation) else (node,))]
         begins = [
@@ -449,7 +449,7 @@ def show(value: object) -> str:
             text = json.dumps(value, ensure_ascii=False, default=_plain)
         except RecursionError:
             text = "a deeply nested value"
-        except (TypeError, ValueError):  # what JSON does not know
+        except (TypeError, ValueError):  # what JSON cannot express
             text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 

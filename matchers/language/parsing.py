@@ -543,7 +543,7 @@ OF_SEVERAL = {
 }
 _MAY_BE_OF_SEVERAL = frozenset((*OF_SEVERAL, "$and"))
 
-# What users of other languages write, and what says the same here.
+# What users of other languages write, and what means the same here.
 EQUIVALENTS: dict[str, str] = {
     **dict.fromkeys(
         ("contains", "includes", "substring"),

@@ -1,7 +1,7 @@
 """Plan the changes that bring the subscriptions topic to the content of a file.
 
 A plan takes all lines, then compares them with the topic, then gives the records of those that are new or changed, and
-deletions of what the file lacks, if it is asked to prune. Of an id that several lines have, the last counts. A
+deletions of what the file lacks, with `prune`. Of an id that several lines have, the last counts. A
 document is unchanged if it is the same JSON: the order of its keys and the space between them do not matter. About 900
 bytes of memory for each id.
 """
@@ -30,7 +30,7 @@ class ApplyPlan:
         self.taken = 0  # lines
         self.unchanged = 0
         self._prune = None if prune is None else prune.encode()
-        self._lines: dict[bytes, tuple[int, bytes]] = {}  # id -> number of its line, what it says
+        self._lines: dict[bytes, tuple[int, bytes]] = {}  # id -> number of its line, its document
         self._changed: dict[bytes, int] = {}  # id -> the partition of the document that it changes
         self._unsubscribed: dict[bytes, int] = {}
 
@@ -42,7 +42,7 @@ class ApplyPlan:
 
     def compare(self, records: Iterable[Message | None], decisions: Decisions) -> None:
         """Compare with the topic, from its first record to its present end."""
-        last: LastWords[bytes] = LastWords(decisions)  # what each says; empty: it is unsubscribed
+        last: LastWords[bytes] = LastWords(decisions)  # the document of each; empty: it is unsubscribed
         for record in records:
             if record is None:
                 continue

@@ -5,7 +5,7 @@
     answers(cluster, starts, pending, timeout_s)        its status names both
 
 The status topic is compacted: a status may be gone, but only when a later change of the same id has one. That one
-answers both. It says how far the job had read every partition, so it answers changes in other partitions too.
+answers both. It has the job's positions in all partitions, so it answers changes in other partitions too.
 """
 
 from __future__ import annotations

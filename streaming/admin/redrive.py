@@ -297,8 +297,7 @@ class Redrive:
 
 
 def _unless_made(settings: Settings, ready: OutputTopics) -> Callable[[str], bool]:
-    """A function that tells whether a topic is missing, without creating it: a topic that the job may create is not
-    missing."""
+    """Return a test whether a topic is missing. A topic that the job may create is not missing."""
     if settings.deliveries.create_topics and settings.deliveries.layout == "topic_per_subscriber":
         return lambda topic: False
     return lambda topic: bool(ready.missing([topic]))

@@ -7,7 +7,7 @@ from there with the same range, and the process that ran it until then can commi
 
 An event is read and matched as the live job does it. One that cannot be read is only counted: the job has made a dead
 letter of it. A delivery carries the header `sluice_replay`, and no `ce_matchversion`: that is a version of the job's
-state, and no state of the job was asked.
+state, and no state of the job was used.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def joined(settings: Settings, id: str, start: Start | None, timeout_s: float) -
         return {} if live is None else until_live(bounds, begin, live)
 
     absent = NotJoined(
-        f"the status that tells from which event {id!r} is in force was replaced by that of a later, rejected change; "
+        f"the status with the first event of {id!r} was replaced by the status of a later, rejected change; "
         f"`replay {id} --from TIME --to TIME` delivers past events"
     )
     with _of_spans(cluster, settings, word, spans, name, absent) as replay:

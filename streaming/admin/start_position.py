@@ -14,8 +14,8 @@ name made of the place of the record. So each step leaves in Kafka what the next
 Whoever repeats a command that was killed after any of them finds the last document of the id unchanged, writes nothing,
 and goes on with the same replay.
 
-The start of a resumption is where the pause came into force. Only the status of the pause tells, and the status of the
-resumption replaces it. So it is read first, and then written into the record of the resumption.
+The start of a resumption is where the pause came into force. Only the status of the pause has that offset, and the
+status of the resumption replaces it. So it is read first, and then written into the record of the resumption.
 
 Two processes that write the same id at the same time may both find it unwritten; the past events then come once for
 each of their two records.

@@ -52,6 +52,6 @@ CODECS: dict[str, Callable[[RegistrySettings | None], Decode]] = {
 }
 
 
-@cache  # so that schemas are asked for once per process, not once per batch
+@cache  # so that schemas are fetched once per process, not once per batch
 def open_codec(name: str, registry: RegistrySettings | None = None) -> Decode:
     return CODECS[name](registry)

@@ -1,7 +1,7 @@
 """Fetch schemas from a schema registry over its REST interface.
 
 A schema never changes under its id, nor under its subject and version: what was answered once is kept for ever. A
-schema that is new to this process is asked for when a record first names it.
+schema that is new to this process is fetched when a record first names it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Schema:
 
 
 class Registry:
-    """Raises Undecodable for what the registry does not know, and JobError when it gives no answer."""
+    """Raises Undecodable for a schema that the registry lacks, and JobError when it gives no answer."""
 
     def __init__(self, settings: RegistrySettings) -> None:
         self._url = settings.url.rstrip("/")
@@ -74,7 +74,7 @@ class Registry:
                 status=0,
                 other=0,
                 redirect=MAX_REDIRECTS,
-                respect_retry_after_header=False,  # it may ask for hours; the job says sooner that it cannot go on
+                respect_retry_after_header=False,  # it may demand hours; the job fails sooner
             ),
             ca_certs=options.get("ssl.ca.location"),
             cert_file=options.get("ssl.certificate.location"),

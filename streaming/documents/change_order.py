@@ -8,7 +8,7 @@ place keys in different ways. So the job decides, batch by batch:
   the partition whose last one has the latest timestamp come last; of equal timestamps, those of the highest partition.
 - What a first start finds in the topic is one batch.
 
-The statuses keep what was decided. A state that is built from the topic, and every command that reads it, asks them
+The statuses keep the decisions. A state that is built from the topic, and every command that reads it, uses them
 first. So all follow one order, even where compaction, which cleans each partition by itself, has removed a tombstone
 in one partition and left an older document in another.
 """
@@ -50,9 +50,9 @@ class Decision(NamedTuple):
 class Decisions:
     """The last decision on each id, from the records of the status topic; about 450 bytes of memory each.
 
-    `follows` tells which queries' statuses count. Statuses of another topic than the one with `topic_id` are left out,
-    since their offsets mean nothing here: a topic that was deleted and created again has another id. Statuses of
-    earlier versions, which do not name the query, are left out too. With a `tenant`, ids have its name and partitions
+    `follows` decides which queries' statuses count. Statuses with another `topic_id` are left out, since their
+    offsets mean nothing here: a topic that was deleted and created again has another id. Statuses of earlier versions,
+    which do not name the query, are left out too. With a `tenant`, ids have its name and partitions
     its number in them.
     """
 

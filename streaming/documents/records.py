@@ -34,8 +34,8 @@ REASONS = (
 
 REPLAY = "sluice_replay"
 APPROXIMATE = "sluice_approximate"
-ATTEMPTS = "sluice_attempts"  # on a record that was sent again: as the dead letter said it of which it was made
-REDRIVEN = "sluice_redriven"  # on a record of the dead letters topic that says which letter was sent again
+ATTEMPTS = "sluice_attempts"  # on a redriven record: from its dead letter
+REDRIVEN = "sluice_redriven"  # on a marker in the dead letters topic: which dead letter was redriven
 START = "sluice_start"  # on a record of the subscriptions topic: the offsets at which its past events begin
 IDS, _VERSION = "ce_subscriptionids", "ce_matchversion"
 OURS = (IDS, _VERSION, REPLAY, APPROXIMATE, ATTEMPTS)  # never taken from an event
@@ -74,7 +74,7 @@ def size_of(headers: Headers) -> int:
 IDS_OVERHEAD = size_of([(IDS, None)])  # of a delivery's last header beside the ids
 
 
-NO_TIMESTAMP = -1  # of a record that says no time
+NO_TIMESTAMP = -1  # of a record without a time
 
 
 class Origin(NamedTuple):
@@ -155,7 +155,7 @@ def dead_letter(topic: str, record: ConsumerRecord, origin: Origin, reason: str,
     """A dead letter: the original key, value and headers, then headers `sluice_...` with the number of original
     headers, the reason, the origin and the number of attempts.
 
-    Parts that are too large are left out, the value first, and a header says so; the origin still has them.
+    Parts that are too large are left out, the value first, and a header has their size; the origin still has them.
     """
     key, value, headers = record.key, record.value, [*record.headers]
     facts = {

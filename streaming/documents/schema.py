@@ -4,8 +4,8 @@
 
 Not the other way round: what only the job can check, the schema's description names.
 
-Most definitions say `type` and then what holds for each type, because `items` binds arrays only and `properties`
-objects only; an editor then points at the very place, where `anyOf` would say that none of the choices fits.
+Most definitions have `type`, and then what holds for each type, because `items` binds arrays only and `properties`
+objects only; an editor then points at the very place, where `anyOf` would only report that none of the choices fits.
 The regular expressions mean the same in ECMAScript, RE2 and Python, but that Python's $ lets a newline follow.
 `format` is a remark in this dialect; an editor that checks it all the same takes fewer forms of a time than the job.
 """

@@ -67,7 +67,7 @@ class LookedUp(NamedTuple):
 
     subscribers: Mapping[str, SubscriberMetrics]
     subscriptions: Mapping[str, SubscriptionMetrics] | None  # None: they are not counted by subscription
-    is_whole: bool = True  # what the topic says of earlier processes is in them
+    is_whole: bool = True  # they include the sums of earlier processes from the topic
 
 
 LookUp = Callable[[Collection[str], Collection[str]], LookedUp | None]  # None: they are not counted

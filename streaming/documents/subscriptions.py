@@ -105,7 +105,7 @@ def read_change(key: bytes | None, value: bytes | None, tenant: Tenant = ANYBODY
 def parsed(text: bytes | str) -> Any:
     """JSON, with integers as they are written. Raises orjson.JSONDecodeError.
 
-    orjson reads integers beyond 64 bits as the nearest doubles, and the pattern would match other numbers than it says.
+    orjson reads integers beyond 64 bits as the nearest doubles, so the pattern would match other numbers.
     """
     document = orjson.loads(text)
     if not has_long_integer(text if isinstance(text, bytes) else text.encode()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-TRACED_EVENTS = 8  # the first of those delivered, which are asked for a trace
+TRACED_EVENTS = 8  # the first of those delivered, whose headers may have a trace
 TRACE_CONTEXT = ("traceparent", "tracestate")  # headers, as the W3C has them
 
 

@@ -167,7 +167,7 @@ def restored(
     moved = {at: offset for at, offset in beginning.positions.items() if committed.get(at) != offset}
     if beginning.first_start:  # `first_start.publish_statuses` commits those of changes
         moved = of_events(moved)
-    if committed and moved:  # so that the next start need not say it again, and no older owner's offset is left
+    if committed and moved:  # so that the next start need not log it again, and no older owner's offset is left
         owner.publish([], names.by_topic(moved))
     where = SubscriptionsTopics(
         bootstrap_servers=settings.kafka.bootstrap_servers,
@@ -326,7 +326,7 @@ def batches(
 
 
 def _read_to_the_end(ends: TopicEnds, names: TopicNames, state: State) -> bool:
-    """Whether there is nothing to read for the next batch; False too if the brokers do not tell."""
+    """Whether there is nothing to read for the next batch; False too if the brokers do not answer."""
     positions = names.by_topic(state.positions)
     told = ends()
     return told is not None and all(end <= positions.get(at, 0) for at, end in told.items())

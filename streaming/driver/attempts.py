@@ -18,7 +18,7 @@ log = logger("sluice.batch")
 
 KEEP_TRYING_S = 30.0  # since the first failure
 LONGEST_PAUSE_S = 1.0  # between two attempts
-MISSING_TOPICS_S = 5.0  # then tasks ask for missing topics again
+MISSING_TOPICS_S = 5.0  # then tasks look for missing topics again
 
 
 def commit(

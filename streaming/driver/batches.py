@@ -28,7 +28,7 @@ WITHOUT_WAITING = "a second signal ends the job at once; the next start repeats 
 class SparkBatches:
     """Spark's callback: runs the pipeline, keeps the exception that broke it, and can stop between two batches.
 
-    It returns when there is more to read. Spark without a batch asks for offsets every few milliseconds and takes a
+    It returns when there is more to read. Spark without a batch fetches offsets every few milliseconds and takes a
     tenth of a core; waiting in here takes a hundredth.
     """
 
@@ -49,7 +49,7 @@ class SparkBatches:
     def _take(self, batch: Any, number: int) -> None:
         """Process one batch. Raises InterruptedError if it was rejected."""
         with self._turn:
-            if self._finished:  # to return would tell Spark that the batch is done
+            if self._finished:  # a return would mean to Spark that the batch is done
                 raise InterruptedError("the job is stopping")
             gc.disable()  # the rows and records of a batch are many objects, and none of them in a cycle
             try:

@@ -135,7 +135,7 @@ def _origin(topic: str, record: ConsumerRecord) -> Origin:
 def in_force_from(
     positions: Mapping[SourcePartition, int], names: TopicNames
 ) -> Callable[[Tenant], records.InForceFrom]:
-    """The point from which changes are in force that bring the state to these positions, as each tenant is told it."""
+    """The point from which changes up to these positions are in force, in the form that each tenant gets."""
     version = sum(of_changes(positions).values())
     of_topics: dict[str, dict[str, int]] = {}
     for (source, partition), offset in of_events(positions).items():

@@ -21,7 +21,7 @@ log = logger("sluice.batch")
 PIECE_TRIES = 3
 PIECE_BYTES = 64 << 20  # keys and values
 
-# Spark tells us by the text of an exception alone what happened. Of these it would be the same the next time.
+# Only the text of an exception shows what happened in Spark. After these another try would fail as well.
 TOO_MUCH = (
     "MemoryError",
     "spark.driver.maxResultSize",

@@ -98,7 +98,7 @@ def run(
         raise StorageFailed(checkpoint.failure(error, settings.query.checkpoint)) from error
     except JobError:
         raise
-    except Exception as error:  # PySpark says the end of its JVM in many ways
+    except Exception as error:  # PySpark reports the end of its JVM in many ways
         if (code := session.exit_code(error)) is None:
             raise
         raise SparkFailed(f"Spark's JVM has ended (exit code {code}): {error}") from error

@@ -28,7 +28,7 @@ class Slots:
     sources: SourceTopics
     _producers: list[ProducerEpoch] = field(default_factory=list, init=False)
     _broadcast: Callable[[Any], Any] = field(init=False)
-    _unusual: Mapping[str, int] = field(default_factory=dict, init=False)  # as the tasks know them
+    _unusual: Mapping[str, int] = field(default_factory=dict, init=False)  # as tasks have them
     _sent: Any = field(default=None, init=False)  # the broadcast of that, if there are any
     _job: int = field(default=0, init=False)  # the number of the job at work; between two of them, of none
 

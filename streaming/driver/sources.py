@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 TUNING = {
     "kafka.isolation.level": "read_committed",
-    # Spark asks for records only where there are some. Behind them the consumer asks for more, and the broker answers
-    # nothing else on the connection while it waits for these, not even Spark's questions for the topic's bounds.
+    # Spark polls for records only where there are some. Behind them the consumer fetches more, and the broker answers
+    # nothing else on the connection while it waits for these, not even Spark's requests for the topic's bounds.
     "kafka.fetch.max.wait.ms": "0",
-    # After every poll Spark asks the broker for the topic's bounds, twice. With Kafka's default of 500 records that was
-    # most of what its consumer did.
+    # After every poll Spark fetches the topic's bounds, twice. With Kafka's default of 500 records that was most of its
+    # consumer's work.
     "kafka.max.poll.records": "100000",
     "kafka.max.partition.fetch.bytes": "8388608",
-    # When a broker dies, Spark's question for the offsets may stay unanswered. By default it waits 60 s and asks three
-    # times; this asks sooner, and for as long altogether.
+    # When a broker dies, Spark's request for the offsets may stay unanswered. By default it waits 60 s and tries three
+    # times; with this it tries again sooner, and for as long altogether.
     "kafka.request.timeout.ms": "10000",
     "kafka.default.api.timeout.ms": "10000",
     "fetchOffset.numRetries": "18",
@@ -53,7 +53,7 @@ def check(client: Mapping[str, str], spark: Mapping[str, str]) -> None:
 
 
 def kafka_options(settings: Settings) -> dict[str, str]:
-    """The options of Spark's Kafka source that tell where and how it connects."""
+    """The options of Spark's Kafka source for its connections."""
     own = secret_files.read("kafka.spark", settings.kafka.spark)
     options = {f"kafka.{name}": value for name, value in own.items()}
     return {"kafka.bootstrap.servers": settings.kafka.bootstrap_servers, **options}
@@ -106,7 +106,7 @@ def planned(spark: SparkSession, checkpoint: str, topics: SourceTopics, number: 
         text = jvm.org.apache.commons.io.IOUtils.toString(file, "UTF-8")
     finally:
         file.close()
-    _, _, *of_sources = text.splitlines()  # after a version and what Spark says of the batch
+    _, _, *of_sources = text.splitlines()  # after a version and facts of the batch
     plans = [json.loads(line) for line in of_sources if line != "-"]
     ends = {topic: by_partition for plan in plans for topic, by_partition in plan.items()}
     return {(source, int(p)): end for source, topic in topics.names.items() for p, end in ends.get(topic, {}).items()}

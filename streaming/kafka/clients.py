@@ -228,7 +228,7 @@ def read(
 
 
 def _first(consumer: Consumer, partition: TopicPartition) -> int:
-    """The first offset. The leader of a new topic may not know for a moment that it is one."""
+    """The first offset. The leader of a new topic may not act as leader for a moment."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:

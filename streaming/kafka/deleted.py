@@ -67,7 +67,7 @@ class DeletedEvents:
                 gaps.append(Gap(begin, missing))
 
     def count(self, at_once: bool = False) -> int:
-        """Log and return the number of deleted events among the gaps, if it is time to ask the broker; else 0."""
+        """Log and return the number of deleted events among the gaps, if a request to the broker is due; else 0."""
         if not self._gaps or (self.clock() < self._due and not at_once):
             return 0
         try:

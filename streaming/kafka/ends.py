@@ -17,7 +17,7 @@ from streaming.kafka.clients import Cluster
 from streaming.source_topics import SourceTopics
 
 ANSWER_S = 2.0  # for the brokers
-PARTITIONS_EVERY_S = 1.0  # how often it asks which there are
+PARTITIONS_EVERY_S = 1.0  # between two requests for the list of partitions
 
 
 class TopicEnds:

@@ -17,7 +17,7 @@ _PASSING = (
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._UNKNOWN_PARTITION,  # a broker that comes back does not know its partitions for a moment
+    KafkaError._UNKNOWN_PARTITION,  # a broker that comes back lacks its partitions for a moment
     # What Kafka's own clients try again. librdkafka calls an error retriable in its transactional methods only.
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -60,7 +60,7 @@ def is_without_group(error: KafkaError) -> bool:
 
 
 class AuthErrorListener:
-    """Collects librdkafka's connection errors, since its calls only say that they failed."""
+    """Collects librdkafka's connection errors, since its calls only report that they failed."""
 
     def __init__(self) -> None:
         self._error: KafkaError | None = None

@@ -20,7 +20,7 @@ log = logger("sluice.outputs")
 
 
 UNUSED = "sluice-check"  # the end of the name of a delivery topic that is never created
-MAX_AGE_S = 300.0  # of what brokers said, without metadata.max.age.ms
+MAX_AGE_S = 300.0  # of metadata, without metadata.max.age.ms
 
 
 def outputs(settings: Settings, topics: Topics) -> OutputTopics:
@@ -39,7 +39,7 @@ def outputs(settings: Settings, topics: Topics) -> OutputTopics:
 
 
 def trial(settings: Settings) -> Topic:
-    """A topic as the job would create it, to ask the broker about. It is never created."""
+    """A topic as the job would create it, for the broker to validate. It is never created."""
     deliveries = settings.deliveries
     config = layout.delivery_config(settings)
     return Topic(f"{deliveries.prefix}{UNUSED}", deliveries.partitions, deliveries.replication_factor, config)
@@ -54,7 +54,7 @@ def check_config(settings: Settings, topics: Topics) -> None:
 
 
 class OutputTopics:
-    """Lists the topics at the start, when it meets one that it does not know, and every `max_age_s`: partitions may be
+    """Lists the topics at the start, when it meets a new one, and every `max_age_s`: partitions may be
     added. That list comes from a thread, so that no batch waits for it.
     """
 
@@ -110,7 +110,7 @@ class OutputTopics:
 
     def refresh(self) -> None:
         """Ask the broker again: topics may have been deleted, or created again with other partitions."""
-        self._listing: Future[dict[str, int]] | None = None  # an older one knows less
+        self._listing: Future[dict[str, int]] | None = None  # an older one has less
         self._known: dict[str, int] = {}
         self._know(self._topics.partitions())
         self._due = time.monotonic() + self._max_age_s

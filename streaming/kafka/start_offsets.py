@@ -1,7 +1,7 @@
 """Choose the offsets at which a job begins to read.
 
-It may be another place than where the last one ended: records were deleted before they were read, or the topic is not
-the one whose offsets were committed. A person should know that.
+They may differ from the committed ones: records were deleted before they were read, or the topic is not the one whose
+offsets were committed. The log has each difference.
 """
 
 from __future__ import annotations

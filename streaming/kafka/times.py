@@ -52,7 +52,7 @@ def between(consumer: Consumer, bounds: Mapping[Place, Span], from_ms: int, to_m
 def spans(bounds: Mapping[Place, Span], since: Mapping[Place, int], until: Mapping[Place, int]) -> dict[Place, Span]:
     """The offsets from the first record at or after one time to before the first at or after another.
 
-    The end, if `first_since` has or knows no such record. Records with an earlier time than one before them stay in
+    The end, if `first_since` finds no such record. Records with an earlier time than one before them stay in
     order of offset.
     """
     spans = {}

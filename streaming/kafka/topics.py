@@ -108,7 +108,7 @@ class Topics:
         return {name: there[name] for name in names}
 
     def _check_rights(self, names: Iterable[str]) -> None:
-        """Raise the broker's reason: a list of all topics leaves out hidden ones, a request by name tells."""
+        """Raise the broker's reason: a list of all topics leaves out hidden ones, a request by name gets the reason."""
         for name, future in self._admin.describe_topics(
             TopicCollection(list(names)), request_timeout=TIMEOUT_S
         ).items():
@@ -130,7 +130,7 @@ class Topics:
                 raise translate(error.args[0], f"the group {name} cannot be used") from None
 
     def check_readable_and_writable(self, name: str) -> None:
-        """Raises Forbidden. A list of topics does not tell: a topic is in it if the user has either right."""
+        """Raises Forbidden. A list of topics does not show it: either permission puts a topic on the list."""
         allowed = self.rights([name]).get(name, NEEDED)
         for right in NEEDED:
             if right not in allowed:
@@ -141,7 +141,7 @@ class Topics:
 
     def rights(self, names: Collection[str]) -> dict[str, Rights]:
         """The user's operations on these topics. A topic that the user may not see has none; missing topics, and all
-        of a broker that does not tell, are left out. Raises JobError."""
+        of a broker that does not list them, are left out. Raises JobError."""
         rights: dict[str, Rights] = {}
         with self._answering("list the permissions"):
             described = self._admin.describe_topics(

@@ -40,7 +40,7 @@ from streaming.state.state import State
 
 log = logger("sluice.monitoring")
 
-EVERY_S = 5.0  # the broker is asked, and Spark
+EVERY_S = 5.0  # between two requests to the broker, and to Spark
 
 Ends = Mapping[tuple[str, int], int]  # (topic, partition) -> offset
 Committed = Callable[[Collection[tuple[str, int]]], Ends]
@@ -51,8 +51,8 @@ class Monitor(Observer):
 
     Each value is replaced whole by the one thread that writes it, so nobody waits for a lock. While the monitor is
     open, a thread of its own watches whether the current batch makes progress, which no thread can do that waits for
-    Spark; with `ask` it also asks for the ends of the topics. While tasks are at work, it asks for the offsets that
-    they have `committed`: the lag counts from these, and if they move, the batch makes progress. Both raise JobError.
+    Spark; with `ask` it also fetches the ends of the topics. While tasks are at work, it fetches the offsets that they
+    have `committed`: the lag counts from these, and if they move, the batch makes progress. Both raise JobError.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Monitor(Observer):
         self._figures = Figures()
         self._in_hand: InHand | None = None
         self._reported: InHand | None = None  # as making no progress
-        self._of_tasks: Ends = {}  # that tasks had committed when that was asked last
+        self._of_tasks: Ends = {}  # that tasks had committed at the last request
         self._reached: tuple[int, int] | None = None  # a batch, and the sum of the offsets committed in it
         self._went_on: tuple[InHand | None, float] = (None, 0.0)  # by committed offsets, and when that was seen
         self._state: State | None = None
@@ -128,7 +128,7 @@ class Monitor(Observer):
         self._preparation = Preparation(step, before.since, began, now, done, of)
 
     def beat(self, progress: Callable[[], SparkProgress]) -> None:
-        """Called by the main thread for as long as the query runs; asks Spark now and then."""
+        """Called by the main thread for as long as the query runs; gets the progress from Spark now and then."""
         self._beat_at = self._clock()
         if self._beat_at - self._read_at >= EVERY_S:
             self._read_at = self._beat_at
@@ -259,8 +259,8 @@ class Monitor(Observer):
 
     def _lag(self, ends: Ends) -> list[Lag]:
         """The lag by partition. Spark, and tasks that read themselves, read past offsets that hold no row, such as the
-        ends of transactions, which the state does not know. Within a batch the state and the offsets that tasks have
-        committed tell how far it has come."""
+        ends of transactions, which are not in the state. Within a batch the state and the offsets that tasks have
+        committed show how far it has come."""
         if self._state is None:
             return []
         positions: Mapping[SourcePartition, int] = self._state.positions

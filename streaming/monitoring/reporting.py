@@ -179,7 +179,7 @@ class Observer:
         """Some events of batches that are done were deleted before they could be read."""
 
     def counted(self, subscribers: bytes) -> None:
-        """A task has committed what these `SubscriberCounts` say."""
+        """A task has committed what these `SubscriberCounts` count."""
 
 
 class Observers(Observer):

@@ -31,7 +31,7 @@ def progress(query: StreamingQuery, spark: SparkSession, *, reads: bool) -> Spar
 def _executors(spark: SparkSession) -> tuple[Executor, ...]:
     """The executors that have cores; the driver has some with a local master only. Spark counts without its UI too.
 
-    Spark writes them as JSON: to ask for each field would take a call of the JVM for each.
+    Spark writes them as JSON, because each field alone would take a call of the JVM.
     """
     listed = spark.sparkContext._jsc.sc().statusStore().executorList(True)
     found = json.loads(_mapper(spark._jvm).writeValueAsString(listed))

@@ -87,7 +87,7 @@ class Lag:
 
 @dataclass(frozen=True)
 class BrokerEnds:
-    """The result of asking the broker for the ends of the topics."""
+    """The result of a request to the broker for the ends of the topics."""
 
     ends: Mapping[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition) -> next offset
     answered_at: float | None = None  # epoch s
@@ -158,7 +158,7 @@ class SubscribersView:
     """The metrics of subscribers."""
 
     number: int = 0  # of those that have any
-    is_whole: bool = False  # what the topic says of earlier processes is in them
+    is_whole: bool = False  # they include the sums of earlier processes from the topic
     busiest: tuple[SubscriberView, ...] = ()  # the busiest first
     shown: tuple[SubscriberMetrics, ...] = ()  # those of `metrics.subscribers`
 
@@ -177,7 +177,7 @@ class JobView:
     lag: tuple[Lag, ...]
     broker: BrokerEnds
     progress: SparkProgress
-    resident_bytes: Mapping[str, int]  # by what processes are for; empty where that cannot be told
+    resident_bytes: Mapping[str, int]  # by role; empty where the roles are unknown
     start_s: float | None  # how long it took until it ran
     troubles: tuple[Trouble, ...]  # the newest first
     subscribers: SubscribersView | None = None  # None: they are not counted

@@ -50,7 +50,7 @@ def _try_to_write(directory: Path) -> None:
         with tempfile.TemporaryFile(dir=directory) as file:
             file.write(bytes(ROOM_BYTES))
             file.flush()
-            os.fsync(file.fileno())  # some file systems only say then that they are full
+            os.fsync(file.fileno())  # some file systems report only then that they are full
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(directory)) from error
 
@@ -73,7 +73,7 @@ def opened(location: str, query: str, *, stands_by: bool = False) -> Iterator[Lo
     process holds it, unless this one `stands_by`: then its lock may not be held yet.
 
     Elsewhere the fencing of producers protects against a second job, and `streaming.state.remote` the saved state. So
-    nothing tells there when to take over, and to stand by raises JobError.
+    no lock there shows when to take over, so `stands_by` raises JobError.
     """
     if not is_local(location):
         if stands_by:

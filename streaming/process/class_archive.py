@@ -1,7 +1,7 @@
 """Archive the classes of a JVM in one file, which a start maps instead of loading them all.
 
 The first JVM that ends in order writes the archive for those after it. It fits one Java and one class path, of which
-its name is a checksum: with others the JVM would load everything itself, twenty thousand classes, and say nothing.
+its name is a checksum: with others the JVM would load twenty thousand classes itself, without a warning.
 """
 
 from __future__ import annotations

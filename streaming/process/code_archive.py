@@ -22,7 +22,7 @@ TAKEN = (".py", ".nbi", ".nbc", ".css", ".js", ".properties")  # the second and 
 
 
 def make(code: Path, path: Path, *, papers: bool = False) -> Path:
-    """Write an archive of the packages in `code` to `path`, which it returns, with PAPERS if asked. Raises OSError.
+    """Write an archive of the packages in `code` to `path`, which it returns; `papers`: with PAPERS. Raises OSError.
 
     The library that pip has installed lies beside the package that `code` is in.
     """

@@ -48,7 +48,7 @@ def supervise(
 
     A process is restarted if a signal killed it, or if it reported that another try may succeed. All its children are
     killed first: a JVM that outlived its driver would write to the same checkpoint. The pause before the next start
-    grows as long as none of them tells progress.
+    grows as long as none of them reports progress.
 
     `obstacle` gives the reason that a start cannot work now, such as a full disk; empty if none is known. While there
     is one, nothing is started; afterwards the next start follows at once.

@@ -172,7 +172,7 @@ class Owner:
         opened = False
         while True:
             committed = self._committed({*self._partitions, *after})
-            if self.slots:  # a slot of ours may have committed since, and its task died before it could say so
+            if self.slots:  # a slot of ours may have committed since, and its task died before it could report it
                 moved = {at: now for at, now in committed.items() if at not in tried and now.note == self.name}
                 before, after = before | moved, after | moved
             if committed not in (before, after):

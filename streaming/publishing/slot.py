@@ -53,12 +53,12 @@ class _Abort(Exception):
         self.gone = gone
 
 
-TIMEOUT_MS = 60_000  # of a transaction, unless kafka.client says otherwise
+TIMEOUT_MS = 60_000  # of a transaction, unless kafka.client has another
 
 
 class Slot:
     """`name` is its transactional id, `group` the consumer group whose offsets it commits. A transaction may take
-    `timeout_ms`, unless kafka.client says otherwise.
+    `timeout_ms`, unless kafka.client has another.
 
     Only the driver opens a slot, and passes the producer on to a task, which publishes with it. Each transaction has a
     producer of its own: the next one is in what the last one returned or raised.
@@ -118,7 +118,7 @@ class _Transaction:
         self._group = slot.group
         self._timeout_ms = slot.timeout_ms
         self._producer = producer
-        self._begun = False  # a broker may know of it
+        self._begun = False  # a broker may have it
         self._added: set[int] = set()  # destinations that were added by a request of their own (version 1)
         self._bytes = self._records = 0
         self._errors: Counter[str] = Counter()
@@ -282,10 +282,10 @@ class _Transaction:
         await self._ask(requests.commit_offsets(self._version, self._slot, self._producer, self._group, offsets, notes))
 
     async def _end(self, *, commit: bool) -> ProducerEpoch:
-        """Commit or abort; returns the next producer. If the answer is lost, the same request tells what it was."""
+        """Commit or abort; returns the next producer. If the answer is lost, the same request gets it again."""
         request = requests.end(self._version, self._slot, self._producer, commit=commit)
         response, answers = await self._client.ask(request, self._attempt())
-        # In version 1 the coordinator knows of no transaction if it could not add any partition.
+        # In version 1 the coordinator has no transaction if it could not add any partition.
         if answers and not (self._version == 1 and not commit and answers[0].code == NO_TRANSACTION):
             raise error_of(request.name, self._slot, answers[0])
         if self._version == 2:

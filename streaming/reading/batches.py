@@ -44,7 +44,7 @@ COLUMNS = 10
 
 
 # Why the search for batches ended.
-DONE = 0  # at the end of the data, or of the offsets that are asked for
+DONE = 0  # at the end of the data, or of the wanted offsets
 LEGACY = 1  # at a message of format 0 or 1
 UNKNOWN_FORMAT = 2
 WRONG_CHECKSUM = 3

@@ -28,7 +28,7 @@ def decode(fetched: Iterable[FetchedPartition], piece_bytes: int = PIECE_BYTES) 
     size = 0
     ended: dict[TopicPartition, Unreadable] = {}  # batches from here on are not even looked at
     after: dict[TopicPartition, int] = {}  # the offset after the last record
-    wrong: dict[TopicPartition, Unreadable] = {}  # by what their records say: chunks from here on are left out
+    wrong: dict[TopicPartition, Unreadable] = {}  # by their records: chunks from here on are left out
     for partition in fetched:
         try:
             for chunk in plain_batches(partition, piece_bytes):

@@ -52,7 +52,7 @@ class _Trouble:
     """The errors of a partition since its last good answer."""
 
     attempt: Attempt
-    missing_since: float | None = None  # monotonic s; brokers do not know the topic
+    missing_since: float | None = None  # monotonic s; brokers do not have the topic
 
 
 class Fetcher:
@@ -247,7 +247,7 @@ class Fetcher:
             self._wake.success(None)
 
     async def _taken(self, node: int, session: FetchSession, response: Any) -> list[FetchedPartition]:
-        """The data of one answer. Partitions in trouble are asked for again, after a pause."""
+        """The data of one answer. Partitions in trouble are fetched again, after a pause."""
         session.is_asked = False
         if self._sessions.get(node) is not session:
             return []  # it was dropped

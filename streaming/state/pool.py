@@ -102,7 +102,7 @@ class RestartingExecutor(Executor):
 
 def _begin(nice: int) -> None:
     os.nice(nice)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which tells us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends us
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

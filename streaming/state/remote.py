@@ -172,7 +172,7 @@ class Copy:
             self._rejections, self._rejected = {name}, content
 
     def update(self, parts: Iterable[Path], manifests: Iterable[Path]) -> None:
-        """Make these the parts and manifests that are there, and those that are lent."""
+        """Make these the parts and manifests that are there, and those that are in use."""
         with self._writing:
             self._check()
             named = {file.name: file for file in parts}

@@ -45,7 +45,7 @@ NAMED_IDS = 5  # that a warning lists
 
 @dataclass(frozen=True)
 class SubscriptionsTopics:
-    """The topics of subscriptions, and what tells which of their changes count."""
+    """The topics of subscriptions, and what decides which of their changes count."""
 
     bootstrap_servers: str
     options: Mapping[str, str]
@@ -101,7 +101,7 @@ def restore(
     slices = [packing.read(path, Slice) for path in paths]
     last = words(slices, decisions)
     if saved is not None and last.contested:
-        # All these changes came after the saved state. Statuses tell which of several partitions has the last word.
+        # All these changes came after the saved state. Statuses decide which of several partitions counts.
         decisions = _decisions(topics, follows)
         last = words(slices, decisions)
     chosen = choose(slices, last)
@@ -127,7 +127,7 @@ def restore(
 
 def scanned_where_unfit(snapshot: Snapshot) -> Snapshot:
     """The snapshot without indexes of other algorithms or options, whose kernels may not be compiled, and which may not
-    be exact. FALLBACK_ALGORITHM takes their place; `Snapshot.due` tells which parts are to be indexed anew."""
+    be exact. FALLBACK_ALGORITHM takes their place; `Snapshot.due` has the parts to index anew."""
 
     def usable(part: Part) -> Part:
         fits = part.is_by(snapshot.algorithm, snapshot.options) or part.is_by(FALLBACK_ALGORITHM, {})

@@ -4,10 +4,10 @@
     state/version-<number>    a manifest: the files and removed positions of a version, what it takes into account
     state/rejected            changes since then that were rejected for a reason that is not in them: quotas
 
-A manifest is written after the parts it names, and everything has checksums, so what is missing, half-written or
-spoiled is noticed. The last two manifests are kept: if the newest is spoiled there is one before it, and changes since
+A manifest is written after the parts it names, and everything has checksums, so missing, half-written and corrupted
+files are noticed. The last two manifests are kept: if the newest is corrupted there is one before it, and changes since
 then are read from the topic. Without the `rejections` that would be wrong, so no manifest is used then: the state is
-built from the topic, whose statuses tell what was rejected.
+built from the topic, whose statuses show what was rejected.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ class Store:
         self._file = directory / "rejected"
         self._lock = threading.Lock()  # of that file
         self._rejected: set[Place] = set()
-        self._spoiled = ""  # why these may not be all
+        self._damage = ""  # why these may not be all
         directory.mkdir(parents=True, exist_ok=True)
         if not self._file.exists() and not self._manifests():
             self._write_rejected()
         try:
             self._rejected = rejections.read(self._file)
         except (OSError, MatchingError) as error:
-            self._spoiled = str(error)
+            self._damage = str(error)
 
     def new_path(self) -> Path:
         return self.directory / f"part-{uuid.uuid4().hex}"
@@ -94,8 +94,8 @@ class Store:
         None too if it is older than the time for which the topic keeps superseded changes: some changes since then may
         be gone.
         """
-        if self._spoiled:
-            log.warning("saved_state_rejected", file=self._file.name, reason=self._spoiled)
+        if self._damage:
+            log.warning("saved_state_rejected", file=self._file.name, reason=self._damage)
             return None
         for path in self._manifests():
             try:
@@ -166,9 +166,9 @@ class Store:
         for path in self.directory.iterdir():
             if path != self._file:
                 path.unlink()
-        if self._spoiled:
+        if self._damage:
             rejections.write(self._file, self._rejected)
-            self._spoiled = ""
+            self._damage = ""
         self._update_copy()
 
     def _update_copy(self) -> None:

@@ -16,7 +16,7 @@ FIRST_ROWS = 64
 
 
 class NamedRows:
-    """A name gets a row, of zeros, when it is first asked for. The numbers of rows stay until `keep`."""
+    """A name gets a row, of zeros, at its first use. The numbers of rows stay until `keep`."""
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         """`columns` are types of numpy, by name."""

@@ -42,8 +42,8 @@ class RecorderLimits:
 
 
 class SubscriberRecorder(Observer):
-    """Sums the reports of tasks, and writes the sums to the topic every few seconds, once it has read what the topic
-    says. An error of the topic is a warning, once, and is tried again.
+    """Sums the reports of tasks, and writes the sums to the topic every few seconds, once it has read the topic. After
+    an error of the topic it warns once, and tries again.
 
     A producer of an older job is fenced by ours. If ours is fenced, by a later job or because it took too long, a new
     one is opened only if tasks have committed since: then no later job has taken over the query.

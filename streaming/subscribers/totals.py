@@ -39,7 +39,7 @@ class Unwritten(NamedTuple):
 
 
 class Totals:
-    """The sums of one query. They know neither threads nor topics."""
+    """The sums of one query, without threads and topics."""
 
     def __init__(self, query: str) -> None:
         self._query = query

@@ -1,4 +1,4 @@
-"""The Python interpreter of Spark's executors: which packages it has, asked before any task needs them."""
+"""The Python interpreter of Spark's executors: its packages, checked before any task needs them."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ class Publication:
     version: int  # of the state that events are matched against
     job: int  # its number among those of this driver
     began: float  # epoch s: when the driver began with the batch
-    # A broadcast of the topics with another number of partitions than usual, as the driver knows them; None if there is
-    # no such topic. Tasks do not go by what they know themselves: the partition of an event's deliveries must not
+    # A broadcast of the topics with another number of partitions than usual, as the driver sees them; None if there is
+    # no such topic. Tasks do not use their own metadata: the partition of an event's deliveries must not
     # depend on who matches it.
     unusual: Any = None
     exact: bool = False  # timestamps are as Kafka has them, not as Spark read them

@@ -70,7 +70,7 @@ class Transaction:
     """The deliveries and dead letters of the rows begin .. end of a batch, and the offsets that they reach.
 
     It groups and measures the deliveries at once. `compose` decides about them, `pieces` encodes them for the slot, and
-    `published` tells what became of them. If the slot aborts, `compose` and `pieces` are called again.
+    `published` is called with the outcome. If the slot aborts, `compose` and `pieces` are called again.
     """
 
     batch: MatchedBatch
@@ -114,7 +114,7 @@ class Transaction:
 
     def compose(self, rejected: Mapping[str, str]) -> set[str]:
         """Decide where each delivery goes; returns topics that are missing, or have fewer partitions than the driver
-        says, and then nothing is decided.
+        counted; if there are any, nothing is decided.
 
         `rejected` maps topics for which the broker rejects records to its reason.
         """

@@ -1,17 +1,17 @@
 """`auto`: the algorithm that a measurement finds fastest for the table. The default.
 
 Ours. No algorithm is the best everywhere: `tiles` is ahead where an event satisfies few of many subscriptions, `hem`
-where it satisfies percents of all, `be_tree` and `ocm` where events have few of many attributes, `scan` where there is
-hardly anything to match. The best one depends on widths, skew, sizes, the events that come at once and the machine, so
-candidates (candidates.py) are measured on samples of the table (choosing.py), which takes a second or two however long
-the table is. Two or three are built, if no single one is fast for events of all sizes that come alone and together;
-each batch goes to the one that was faster for the like of it. The first events that come are matched by each in turns,
-and may say otherwise (trial.py). Where it is known what events are like, as in a job that has seen many, one is
-measured and built for these.
+where it satisfies several per cent of all, `be_tree` and `ocm` where events have few of many attributes, `scan` where
+there is hardly anything to match. The best one depends on widths, skew, sizes, the events of a batch and the machine.
+So candidates (candidates.py) are measured on samples of the table (choosing.py), which takes a second or two, however
+long the table is. Two or three are built if no single one is fast for events of all sizes, alone and in batches; each
+batch goes to the one that was faster for batches like it. These match the first real events alternately, and the
+measured times replace the estimates (trial.py). Where the events are known, as in a job that has seen many, one
+algorithm is measured and built for these.
 
 Subscriptions that are the same are matched once (repeated.py). A tiny table is scanned. Tables of few subscriptions are
-built with each update of an index in service: what was measured for one holds for all of its kind in this process
-(candidates.py says what is tiny and few).
+built with each update of an index in service, so a measurement of one holds for all of its kind in this process
+(candidates.py defines tiny and few).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The algorithms that `auto` knows, and which of them are asked about a table.
+"""The algorithms that `auto` can choose, and which of them are measured for a table.
 
 No other exact algorithm is far ahead of all of these at any point of `bench choices` up to 10,000 subscriptions, and
 each of these is the best at some. `ccm` needs a GPU.
 
-Kernels that no process has compiled so far take up to a minute. So a table of few subscriptions asks only those that
-are compiled; a longer one others too, if its kind is theirs.
+Kernels that no process has compiled so far take up to a minute. So for a table of few subscriptions only those that
+are compiled are measured; for a longer one others too, if they suit its kind.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TINY = 64  # subscriptions, and intervals, for which nothing is measured
 SHORT = 4  # intervals of a subscription in a column, on average: of TINY subscriptions there may be more
 FEW_SUBSCRIPTIONS, FEW_INTERVALS = 2_000, 200_000  # subscriptions and their intervals, for which nothing is compiled
 LEVELS = 20  # of `tama`: columns of long lists have more ends than 13 levels have cells
-LOOKED_AT = 500  # subscriptions, and events, that tell the kind of a table
+LOOKED_AT = 500  # subscriptions, and events, that determine the kind of a table
 LISTED = 8  # intervals of a subscription in a column, on average
 MANY = 0.003  # of all subscriptions match an event
 COLUMNS_PER_VALUE = 10  # attributes of a table for one of an event
@@ -62,7 +62,7 @@ class Candidate:
     build: Callable[[SubscriptionTable], Matcher]
     kernel: Any  # of those that match, the one that takes longest to compile
     worth: Callable[[Kind], bool]  # whether it may be far ahead, so that compiling it pays
-    of_many: Any = None  # likewise, of those that match none but long tables
+    of_many: Any = None  # the same, of those that match only long tables
 
     def is_compiled(self, few: bool) -> bool:
         return compiled(self.kernel) and (few or self.of_many is None or compiled(self.of_many))

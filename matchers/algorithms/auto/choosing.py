@@ -11,8 +11,7 @@ no further round begins.
 A candidate that is far behind everywhere on the small sample is not measured on the large one. When the time is up,
 those without an index of the large one are taken to grow like the others. A table not much longer than the small sample
 is measured itself, and samples of long lists have fewer subscriptions. Where two or three indexes are built, they are
-then compared in turns, on the whole table, so that neither a wrong extrapolation nor a disturbed moment decides which
-of them matches.
+then compared alternately, on the whole table, so that neither a wrong extrapolation nor a disturbed moment decides.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ BATCHES = (1, 64, EVENTS)  # events at once
 TINY = 64  # subscriptions, and events, that have all kernels loaded
 CALLS = {1: 32, 64: 4}  # of a round; one of more events
 ROUNDS = 3  # of which the least time counts
-TURNS = 5  # likewise, of those that are built
+TURNS = 5  # the same, of those that are built
 GROWTH = 4  # calls of the first round have so many times the events of the call before
 BEHIND = 4.0  # times slower than the fastest: not measured again
 PAYS = np.log(1.2) ** 2  # one case a fifth faster pays for one more index
 FEW_S = 0.001  # for a call of the first round, about
 CALL_S = 0.004  # for all calls of another one
 MOST_S = 1.0  # of CPU time, from which on nothing more is begun
-COMPARING_S = 0.3  # likewise, for those that are built
+COMPARING_S = 0.3  # the same, for those that are built
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Choice:
     attributes: float
     algorithm: str
     us: float  # of an event
-    near: tuple[str, ...] = ()  # others that are built and not far behind: real events may tell otherwise
+    near: tuple[str, ...] = ()  # others that are built and not far behind: real events may change the order
 
 
 def choose(
@@ -152,7 +151,7 @@ class _Measuring:
         return reckoned
 
     def compared(self, matchers: Sequence[Matcher], predicted: Float64) -> Float64:
-        """[matchers, cases]: seconds for an event with the whole table, measured in turns; as predicted where one is
+        """[matchers, cases]: seconds per event with the whole table, measured alternately; as predicted where one is
         far ahead of all others."""
         near = predicted <= BEHIND * predicted.min(axis=0)
         near[:, near.sum(axis=0) == 1] = False

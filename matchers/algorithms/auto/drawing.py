@@ -3,7 +3,7 @@
 An event has an attribute as often as predicates have it; attributes that no predicate has come last. Its value is an
 interval's own if that is one value, else half of them lie anywhere in the attribute's domain, a quarter within an
 interval and a quarter at an end of one, so that texts, lists and skew occur as they will in events. A table does not
-tell how many attributes an event has, so there are events of several sizes, from as many attributes as a subscription
+show how many attributes an event has, so there are events of several sizes, from as many attributes as a subscription
 has to all there are.
 
 All values of each fourth event lie anywhere in the domains and around them: in service many events match nothing, and
@@ -80,7 +80,7 @@ def _around(r: np.random.Generator, least: Float64, greatest: Float64) -> Float6
 
 
 def _others(used: Int32, n_columns: int, n: int) -> Int32:
-    """About n columns besides those that are used, or all: events have attributes that nobody asks for, too."""
+    """About n columns besides those that are used, or all: events also have attributes that no subscription has."""
     left = np.setdiff1d(np.arange(n_columns, dtype=np.int32), used)
     return left[:: max(len(left) // n, 1)][:n] if n else left[:0]
 

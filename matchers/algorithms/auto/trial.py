@@ -1,8 +1,8 @@
-"""Match the first events that come by several matchers in turns, and all others by the fastest of them.
+"""Match the first events by several matchers alternately, and all others by the fastest of them.
 
-What a table's own events are like is not known when its indexes are built. Where two of these took about as long on the
-events that were drawn, the real ones decide: each matches TURNS batches, and the least median of the times counts, for
-a first call is cold and a single event tells little.
+The events are not known when the indexes of a table are built. Where two indexes took about as long on events that were
+drawn, the real ones decide: each index matches TURNS batches, and the least median of the times counts, because a first
+call is cold and a single event shows little.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ TURNS_ALONE = 32  # of each, for single events
 class Trial(Generic[Result]):
     """`trial(events, ...)` is what one of `ways` returns, of which the first is thought to be the fastest.
 
-    `over` is told the fastest. Several threads may call it: then one way may have a turn more and another a turn less.
+    `over` is called with the fastest. Several threads may call it; then one way may have a turn more than
+    another.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ the sum, over the predicates, of the share of the domain that the deepest bucket
   value, not by quantiles: only buckets that overflow are halved, so the tree goes deep where the subscriptions are. A
   bucket is atomic when all its predicates are one value, or when no double lies between its ends. Halvings with nothing
   on one side make no node. An infinite bound lies beyond the outermost border, in the bucket at that end of the domain.
-- A c-node knows the hull of the predicates in its own l-node and p-directory, and an event beyond it passes. In the
+- A c-node has the hull of the predicates in its own l-node and p-directory, and an event beyond it passes. In the
   paper all events of the bucket come there, and wide predicates are in wide buckets.
 - Up to 64 events walk the tree together, so that an l-node is read from memory once for all that visit it
   (kernels/places.py).

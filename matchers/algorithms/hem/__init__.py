@@ -19,8 +19,8 @@ Where ours differs:
   the sets of all of them have in common is OR-ed.
 - With g = 1 the one set of each end covers a half of the cells, as sec. 5.2 proposes; so it marks as g = 2 does where
   psi_E = d.
-- Subscriptions are taken in blocks with an index each, and all events of a batch ask one attribute of one block before
-  the next: its sets and pairs stay in the caches.
+- Subscriptions are taken in blocks with an index each, and all events of a batch visit one attribute of one block
+  before the next: its sets and pairs stay in the caches.
 - Cells and sets of an attribute follow the predicates that a block has on it. An attribute with few of them has few
   cells and few sets or none, since marking them one by one is less than an OR. So memory is bounded by the predicates
   and not by d g (sec. 7 leaves the reduction of states as future work), and d = 10,000 is possible.

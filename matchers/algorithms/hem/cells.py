@@ -4,8 +4,8 @@
     level 2                    |2|3|4|5|              so it is a node of four cells over the bounds in it
     leaves     |   0   |   1   |2|3|4|5|   6   |      number the attribute's cells in the order of values
 
-All else knows leaves only. They ascend with the value, so a leaf below that of a value holds smaller bounds only. A
-cell with all bounds in one place stays as it is.
+All other code uses leaves only. They ascend with the value, so a leaf below that of a value holds smaller bounds only.
+A cell with all bounds in one place stays as it is.
 """
 
 from __future__ import annotations

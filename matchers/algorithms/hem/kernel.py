@@ -1,6 +1,6 @@
 """HEM's matching procedure, block by block: `__init__.py` draws the layout and names the symbols.
 
-Why it is fast: one attribute of one block is asked by all events of a batch before the next, so its sets and pairs (0.9
+Why it is fast: all events of a batch visit one attribute of one block before the next, so its sets and pairs (0.9
 MB for 65,536 subscriptions, 32 groups and predicates on every other one) come from a cache. A row is an attribute of a
 block. The loops over rows take words from flat arrays, not from views of sets: a view counts references, which took
 longer than the OR of 8 KB. An OR is without a branch, and the compiler turns it into its widest registers.
@@ -196,7 +196,7 @@ def mark_mismatches(
 ) -> None:
     """Algorithm 2 but its last line, for all events and blocks: marks[b, e] is B of the event in the block.
 
-    To match, `steps` are ALL; others tell what these take.
+    To match, `steps` are ALL; fewer steps are for measuring what each takes.
     """
     located = locate(first_event, first_event + n_events, events, domain)
     lacking = np.empty(n_events, np.int64)  # attributes of the block that an event lacks; 0 also where it was counted

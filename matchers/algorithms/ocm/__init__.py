@@ -16,7 +16,7 @@ With `threads` the events of a batch are divided among them. For fewer events th
 paper's parallel for: no two have a filter in common. That is done where events have most of the names. Elsewhere few
 tables are selected, which takes less time than handing work to a thread.
 
-The paper does not say how many bits a NameVector has, nor how tables within NV_e are found. Ours has 64 where a filter
+The paper states neither how many bits a NameVector has nor how tables within NV_e are found. Ours has 64 where a filter
 constrains few of the names (FEW_OF_NAMES), so that an event probably has few too, else as many as leave FILTERS filters
 a table on average. All vectors within NV_e are looked up, unless it is less work to go through all tables. `match`
 lists filters where the paper marks interfaces; `forward` does the latter.

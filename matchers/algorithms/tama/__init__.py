@@ -16,7 +16,7 @@ visits M * (levels + 1) cells; a subscription of K predicates counted K times ma
   for a finer level to save comparisons.
 - Events of a batch are matched together (batch.py), which the sources do not do: the list of a cell is gone through
   once for all that visit it. It is 1.4 to 3 times as fast where many intervals are hit, which a look at the cells of
-  some columns tells; else events are matched one by one.
+  some columns shows; else events are matched one by one.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def matches(
 
 
 def _pays(events: EventBatch, cells: Dyadic, visited: Visited, intervals: Intervals, n_subscriptions: int) -> bool:
-    """Whether it is faster to match events together. Few intervals in a column are told without a look at cells."""
+    """Whether it is faster to match events together. With few intervals in a column the cells are not looked at."""
     n_columns = len(cells.leaves)
     return (
         n_subscriptions >= SMALLEST

@@ -5,7 +5,7 @@ subscriptions so that most of them are never looked at (`clustering.py`), filter
 at a time, in registers, for a whole batch of events before the next tile (`kernels/matching.py`), and verifies the few
 candidates on the exact bounds, so that it has neither false positives nor false negatives.
 
-Where subscriptions and events have few of many columns, it asks for columns before it asks for values (`sparse.py`).
+Where subscriptions and events have few of many columns, it compares columns before it compares values (`sparse.py`).
 Where events match several per cent of all, it takes subscription by subscription for 512 events at once (`dense.py`).
 
 docs/tiles.md has the algorithms, the constants, the cost model and measurements.
@@ -56,7 +56,7 @@ ALONE = 2  # events that are matched one by one rather than laid out side by sid
 MUCH = 200  # matches of an event, from which on it is laid out even if it is alone
 ROOM = 1 << 23  # matches that are kept before they are arranged, unless one event may have more
 SETS = 1 << 20  # the same of precise tiles, all that an event has in one
-A_TILE = 10  # candidates take as long as a tile, where columns tell more of an event than its values do
+A_TILE = 10  # candidates take as long as a tile, where columns exclude more subscriptions than values do
 COUNTERS = ("tiles tested", "tiles passed", "rows read", "candidates", "verified")
 
 
@@ -129,7 +129,7 @@ class Tiles(Matcher):
 
     @property
     def _worth(self) -> int:
-        """Candidates of an event whose columns were asked for, up to which this was faster than the tiles are."""
+        """Candidates of an event by its columns, up to which matching by columns is faster than by tiles."""
         return A_TILE * len(self.arrays.local)
 
     @cached_property
@@ -146,7 +146,7 @@ class Tiles(Matcher):
         return len(events.column) <= len(events) * sparse.most_values(self.by_columns)
 
     def _by_events(self, n: int) -> bool:
-        """Whether so many events are asked about subscription by subscription, and not tile by tile."""
+        """Whether so many events are matched subscription by subscription, and not tile by tile."""
         return n >= max(self.dense_from, ALONE + 1)
 
     def _most_candidates(self, n: int, parents: tuple[int, int]) -> int:
@@ -165,7 +165,7 @@ class Tiles(Matcher):
         parents: tuple[int, int],
         by_events: bool = False,
     ) -> MatchBatch:
-        """Match a range of the events with the tiles of a range of the parents; `by_events` whatever the model says."""
+        """Match a range of the events with the tiles of a range of the parents; `by_events` overrules the model."""
         first, last = some
         d = len(self.arrays.begin)
         most = min(last - first, max(LAID_OUT // (14 * max(d, 1)), LANES), MOST_EVENTS)

@@ -46,7 +46,7 @@ class Ranges:
 
     @cached_property
     def share(self) -> NDArray[np.float32]:
-        """[P]: of the events that have its column, how many hit a predicate, as far as one knows."""
+        """[P]: of the events that have its column, the estimated share that hits a predicate."""
         at = (self.n_cells.cumsum() - self.n_cells + np.arange(len(self.n_cells)))[self.column]
         share: NDArray[np.float32] = (self.spread[at + self.high] - self.spread[at + self.low - 1]).astype(np.float32)
         return share
@@ -78,7 +78,7 @@ class Tiling:
     order: Int32  # [S] subscriptions, those of a tile side by side
     begin: Int64  # [T + 1] where tiles begin in it
     pivot: Int32  # [T] a column that all subscriptions of the tile constrain, the first to be tested; -1: none
-    matched: NDArray[np.float64]  # [S] the share of events that match a subscription, as far as one knows
+    matched: NDArray[np.float64]  # [S] the estimated share of events that match a subscription
 
     @property
     def mostly_broad(self) -> bool:
@@ -86,7 +86,7 @@ class Tiling:
 
 
 def tiling(ranges: Ranges, rank: Int32, tile: int, threads: int = 1) -> Tiling:
-    """`rank` [S] tells the order of ids."""
+    """`rank` [S] is the order of ids."""
     n = len(ranges.start) - 1
     d = len(ranges.n_cells)
     order = np.empty(n, np.int32)

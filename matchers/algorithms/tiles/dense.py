@@ -14,7 +14,7 @@ from matchers.contract.tables import Int64
 from matchers.kernels.vectors import WORDS
 
 FEW_SUBSCRIPTIONS = 2_048  # subscriptions, which tiles match soon enough
-PREDICATE_NS, ROW_NS = 4.0, 12.0  # to ask 512 events or less, and to fill a row
+PREDICATE_NS, ROW_NS = 4.0, 12.0  # testing 512 events or less, and filling a row
 TURN_NS = 0.1  # a subscription, for an event
 LARGEST = 1 << 25  # bytes of rows
 NEVER_DENSE = 1 << 62  # however many candidates are counted

@@ -8,8 +8,8 @@ from a to b:
     candidates      sum over subscriptions of the product over their predicates of P(column, its row's cells)
 
 In a row a predicate reaches as far as the row's cells do; in a column without a row it is the hull that counts if the
-tile tests it, and nothing if not. Candidates are reckoned for some of the tiles only, chosen evenly by how many events
-pass them, since most come from few of the tiles.
+tile tests it, and nothing if not. Candidates are estimated for some of the tiles only, chosen evenly by how many
+events pass them, since most candidates come from few of the tiles.
 
 Of sparse events the candidates are all subscriptions that are filed under columns that an event has.
 """

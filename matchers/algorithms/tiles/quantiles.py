@@ -1,7 +1,7 @@
 """Divide the values of each column into cells by the quantiles of the subscriptions' bounds.
 
 Where many bounds lie, cells are narrow. An edge is where an interval begins, or the next value after its end, so
-that a value which many subscriptions ask for has a cell of its own:
+that a value which many subscriptions name has a cell of its own:
 
     absent   below e_1   e_1 .. e_2    ...    from e_m on
       0          1           2                   m + 1          cell of a value: 1 + how many edges lie at or below it
@@ -27,7 +27,7 @@ UInt16 = NDArray[np.uint16]
 
 SAMPLE = 1 << 16  # intervals of a column, from which its edges are taken
 FEW_EDGES = 512  # edges that a column may have in any case
-MOST_EDGES = (1 << 16) - 3  # cells are 16 bits, and one of them says that there is no value
+MOST_EDGES = (1 << 16) - 3  # cells are 16 bits, and one of them means that there is no value
 CELLS_A_PREDICATE = 64.0  # over how many cells a predicate of mean width should reach
 
 
@@ -71,7 +71,7 @@ class Quantiles:
 
     @cached_property
     def spread(self) -> Float64:
-        """[E + A]: what share of a column's events lies in cells 1 .. k, at edge_start[c] + c + k, as far as one knows.
+        """[E + A]: the estimated share of a column's events in cells 1 .. k, at edge_start[c] + c + k.
 
         Events are not known when an index is built. That values are spread evenly between the bounds, and that they
         are spread as the bounds are, are taken for equally likely; outermost bounds do not count for the former.

@@ -47,7 +47,7 @@ from matchers.kernels.rows import Rows
 
 BLOCK_BYTES = 1 << 18  # of marks, which stay in the second cache until they are listed
 BLOCK_BYTES_OF_THREAD = 1 << 20  # more, so that a thread is handed work less often
-ENOUGH_EVENTS = 64  # to tell how values are distributed; with fewer, events are drawn from the domain
+ENOUGH_EVENTS = 64  # that show how values are distributed; with fewer, events are drawn from the domain
 
 Clock = Callable[[], float]
 

@@ -7,7 +7,7 @@ Group g = a * L + l holds the predicates of attribute a on width level l: begin[
     width of_width   ascending by width     of which the narrowest are kept
 
 The buckets of a list lie one behind the other, so "all buckets right of the anchor" is one run of subscriptions without
-a switch of buckets, and bucket_at needs only say where each bucket begins. It keeps the levels of one bucket side by
+a switch of buckets, and bucket_at needs only the begin of each bucket. It keeps the levels of one bucket side by
 side, for low and for high, so that an attribute costs one cache miss instead of 2 L. Within the anchor bucket values
 ascend: the comparing ends at the bar, and what it went over needs no mark or gets it with the run.
 

@@ -37,7 +37,7 @@ class Columns(NamedTuple):
     first: Any  # [P + 1] int32
     column: Any  # [A] int32
     facet: Any  # [A] int32: -1: the doubles themselves; else the row in `Events` of the texts as its facet has them
-    absent: Any  # int32: the columns that tell an event without the field from others
+    absent: Any  # int32: the columns that mark an event without the field
 
 
 class Events(NamedTuple):

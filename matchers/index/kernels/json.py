@@ -1,8 +1,8 @@
 """Read named fields of JSON events from their bytes into arrays, without an object per field.
 
-Every byte is read once, and fields that are not asked for are checked as well. An event that is read here is JSON
+Every byte is read once, and fields that no subscription names are checked as well. An event that is read here is JSON
 (RFC 8259) throughout. Rare documents are left to a slower reader, which also names the errors in them: escapes in a
-name or a value that is asked for, names that come twice in an object, arrays in arrays, objects in arrays, numbers of
+name or a value that is wanted, names that come twice in an object, arrays in arrays, objects in arrays, numbers of
 more than 19 digits or near the ends of the range, nesting deeper than DEPTH.
 
 Fast, because
@@ -522,7 +522,7 @@ def scan_number(blob: Any, i: int, end: int) -> Any:
 
 @inlined
 def nearest_double(mantissa: Any, exponent: int) -> Any:
-    """The bits of the double nearest to mantissa * 10^exponent, or UNKNOWN where 128 bits do not tell."""
+    """The bits of the double nearest to mantissa * 10^exponent, or UNKNOWN where 128 bits do not decide."""
     if exponent == 0 or (mantissa <= np.uint64(1 << 53) and -22 <= exponent <= 22):
         value = float(mantissa)
         value = value * _EXACT[exponent] if exponent >= 0 else value / _EXACT[-exponent]

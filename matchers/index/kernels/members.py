@@ -15,7 +15,7 @@ def members(documents: Documents, text: Any, begins: Any, ends: Any, owner: Any)
         {"symbol":["IBM"],"price":[5]}    ->    {"symbol":["IBM"]}  {"price":[5]}
 
     The documents are objects as JSON encoders write them, without space. Member m is text[begins[m] : ends[m]], of
-    document owner[m]. Returns how many there are; each has a colon, which tells a caller how much room suffices.
+    document owner[m]. Returns how many there are; each has a colon, so a caller can count how much room suffices.
     """
     blob, first, last = documents
     m = 0

@@ -18,11 +18,11 @@ from matchers.kernels.jit.code_cache import CodeCache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# A cache does not know whether its code checks bounds, so checked code is cached only in a directory of its own.
+# A cache does not record whether its code checks bounds, so checked code is cached only in a directory of its own.
 _SETTINGS: Any = numba.config  # numba sets them when it is imported
 _CACHED = not _SETTINGS.DISABLE_JIT and (_SETTINGS.BOUNDSCHECK != 1 or bool(_SETTINGS.CACHE_DIR))
 
-_njit: Any = numba.njit  # its types do not know all of its options
+_njit: Any = numba.njit  # its types lack some of its options
 _without_its_value: Any = types.unliteral  # of a constant's type
 _Scope: Any = ir.Scope
 

@@ -38,7 +38,7 @@ _SETTINGS: Any = numba.config  # numba sets them when it is imported
 _NAMED = Path(_SETTINGS.CACHE_DIR).absolute() if _SETTINGS.CACHE_DIR else None
 _numba: Any = caching
 _user_directory: Any = AppDirs
-_warned: list[str] = []  # what this process has warned of; forked processes know it
+_warned: list[str] = []  # what this process has warned of; forked processes inherit it
 
 REMEDY = "set NUMBA_CACHE_DIR to a directory that this user can write"
 

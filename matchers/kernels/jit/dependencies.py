@@ -1,6 +1,6 @@
 """Fingerprint what a compiled kernel contains beside its own file: kernels that it calls, and constants.
 
-numba compiles these into a kernel, but looks only at the file of the kernel itself when it asks whether compiled code
+numba compiles these into a kernel, but looks only at the file of the kernel itself when it checks whether compiled code
 is of the present sources. After an upgrade a kernel would go on with the old code of another file.
 """
 

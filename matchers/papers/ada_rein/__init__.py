@@ -15,7 +15,7 @@ marks saved to false positives made are as 1 to the product of the other widths,
 whole attributes are skipped, as in the source: the bar is lowered to where an attribute ends, often to 0.
 
 And the bar is not derived from assumed distributions but counted on a sample, the first events. They are matched at a
-bar that is too high for the target, the ceiling. Of each subscription listed the last predicate missed tells at which
+bar that is too high for the target, the ceiling. The last missed predicate of each listed subscription shows at which
 lower bars it is a false positive too, so one pass gives F at every bar, and the bar is the highest within the target.
 
 Cost per event: that of `rein` for the predicates kept, n * psi_S * (1 - w) marks less those skipped; of the sample and
@@ -150,7 +150,7 @@ class AdaptationState:
 @dataclass(frozen=True, eq=False)
 class AdaRein(AdaptiveMatcher):
     lists: BucketLists  # of all predicates
-    several: NDArray[np.bool_]  # [S]: whether the lists know only the hull of a predicate
+    several: NDArray[np.bool_]  # [S]: whether the lists hold only the hull of a predicate
     any_several: bool
     order: SkipSequence
     false_positives: float  # the target

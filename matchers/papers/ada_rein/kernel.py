@@ -7,7 +7,7 @@ visited, and a part of one column, whose other predicates are in a second pair o
     column   c: skip | a: 4 5 skip | b                marked by: the lists of b, and the lists of 6 7 8 9 alone
 
 A subscription passes when the event hits its predicates from `bar` on; all that match pass. If one passes at some bar,
-the last predicate that the event misses tells at which lower bars it passes too: at those above that predicate's place.
+the last predicate that the event misses shows at which lower bars it passes too: at those above that predicate's place.
 The intervals of a subscription ascend by the place of their predicate in the order, so the search begins at the end.
 """
 
@@ -33,7 +33,7 @@ class Ordered(NamedTuple):
     place: Any  # [I] int32: of the interval's predicate
     low: Any  # [I] float64
     high: Any  # [I] float64
-    several: Any  # [S] bool: whether the lists know only the hull of a predicate
+    several: Any  # [S] bool: whether the lists hold only the hull of a predicate
     any_several: bool
 
 

@@ -16,7 +16,7 @@ Ours differs:
 - *Width bounds.* A class has the least and the greatest width of its own predicates, not k / W and (k + 1) / W of the
   domain. So predicates of one width are not compared at all, and rounding cannot make an answer wrong (kernel.py).
 - *One wide class.* Marking does not depend on widths, so the wide predicates of a column lie in one class. In the
-  source the class tells which of its two lists to search; two searches among all wide ones cost less.
+  source the class decides which of its two lists to search; two searches among all wide ones cost less.
 - *Blocks* of subscriptions, whose counters stay in a cache, as in `rein`. A counter of a byte or more is also the mark.
 - *No approximate matching*, which takes the predicates in between for satisfied: here they are few, so it would save
   little, and the registry marks algorithms as approximate, not options.

@@ -13,7 +13,7 @@ event is the transfer to the device and back, so the events of a batch go in chu
 in the paper's measurement of whole systems, each event with counters of its own. Two chunks are under way at a time,
 each on a CUDA stream: values of one are sent, and results of the other come back, while kernels run.
 
-Ours differs: constraints are selected on the device, since all events of a chunk ask all rows (the paper's host builds
+Ours differs: constraints are selected on the device, since all events of a chunk test all rows (the paper's host builds
 `Input` event by event).
 
 Needs a GPU and the compiler of CUDA (matchers/README.md, "A GPU for `ccm`"), and rejects the table with the reason
@@ -112,7 +112,7 @@ class Ccm(Matcher):
     def _device(self) -> Device:
         from matchers.papers.ccm.device import Device
 
-        with _building:  # two threads may ask for it at once
+        with _building:  # two threads may need it at once
             if "_device" not in vars(self):
                 fields = self.tables, self.bloom_of, self.always, self.events, self.lane, self.threads, self.blocks
                 vars(self)["_device"] = Device(*fields)

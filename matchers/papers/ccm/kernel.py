@@ -3,7 +3,7 @@
     clear              FiltersCount, Interfaces and the cursors, of the events before
     select             threads take pairs (row, event): a line of `Input` if the table is within NV_e and the name there
     list_hits          block y takes lines, thread x constraints of their rows: algorithm 1; lists the satisfied filters
-    mark_interfaces    likewise, but sets the bytes of their interfaces, as the paper does
+    mark_interfaces    the same, but sets the bytes of their interfaces, as the paper does
 
 `FiltersCount` of E events: a 32-bit word has `32 / lane` of them side by side, lane bits each, as the paper's eight
 stages have half-bytes. No lane can run over: a filter is not counted more often than it has constraints.

@@ -13,7 +13,7 @@ events, three times in each), and the prediction: two searches for a value among
 What the source leaves open to those who read of it elsewhere, and what ours does:
 
 - *What is predicted from.* Both algorithms cost a sum over an event's values: of hits in `tama`, and in `rein` of
-  misses, which are the predicates less the hits, told apart by whether the column is absent (nothing is compared). So
+  misses, which are the predicates less the hits; where the column is absent, nothing is compared. So
   an event has four features (kernel.py): 1, its values, the hits and the predicates in columns that it has.
 - *By what.* The source's predictor is a neural network. Ours is a linear function of the features for each algorithm,
   by least squares: the costs are linear in them, and there is nothing left for a network to find. Compared with one of
@@ -23,7 +23,7 @@ What the source leaves open to those who read of it elsewhere, and what ours doe
   1.33.
 - *From what it learns.* Events drawn from the table (predicted_time.py), with few columns or all, on the intervals or
   beside them; no events need to be known. The two take turns, so that both are slow where the machine is, and `clock`
-  is that of the thread, which stands still while the thread waits for a core. With few intervals (`fewest`) all events
+  is that of the thread, which does not run while the thread waits for a core. With few intervals (`fewest`) all events
   take next to nothing and a segment is to be built at once, so there nothing is measured, and a hit is taken to cost
   counting what a miss costs marking.
 - *Several cores.* The events of a batch are shared out among `threads`; each thread predicts for its own, gives either
@@ -92,7 +92,7 @@ def build(
     fewest: int = 10_000,
     clock: Clock = thread_time,
 ) -> Comat:
-    """`counting` and `marking` build the two algorithms; `clock` tells what they take. Raises MatchingError.
+    """`counting` and `marking` build the two algorithms; `clock` measures what they take. Raises MatchingError.
 
     Nothing is measured where there are less than the `fewest` intervals.
     """

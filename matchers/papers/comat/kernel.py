@@ -21,7 +21,7 @@ FEATURES = 4  # of an event: 1, its values, intervals it is expected to hit, pre
 class IntervalEnds(NamedTuple):
     """A columns, E ends known of either kind."""
 
-    start: Any  # [A + 1] int64: column a knows ends start[a] .. start[a + 1]
+    start: Any  # [A + 1] int64: column a has the ends start[a] .. start[a + 1]
     low: Any  # [E] float64, ascending within a column
     high: Any  # [E] float64, ascending within a column
     each: Any  # [A] float64: how many intervals an end stands for
@@ -30,7 +30,7 @@ class IntervalEnds(NamedTuple):
 
 @kernel
 def features(offsets: Any, column: Any, value: Any, ends: Any, found: Any) -> None:
-    """Fill found [N, FEATURES]. Columns that the table does not know are ignored."""
+    """Fill found [N, FEATURES]. Columns that the table lacks are ignored."""
     for e in range(offsets.shape[0] - 1):
         before = -1
         values = 0.0

@@ -1,9 +1,9 @@
 """`h_tree`: buckets of subscriptions by their cells on the indexed attributes, one attribute chained to the next.
 
 Source: Qian, Cao, Zhu, Li and Wang, "H-Tree: An Efficient Index Structure for Event Matching in Content-Based
-Publish/Subscribe Systems", Networking 2013 and TPDS 26 (6), 2015. We had their abstracts, and what the paper on REIN
-says of it (INFOCOM 2014, sec. II A, V, tables II and VII): l attributes are indexed, the domain of each divided into c
-cells, similar subscriptions put into the same bucket, of which there are c^l. The first form stores a subscription in
+Publish/Subscribe Systems", Networking 2013 and TPDS 26 (6), 2015. We had their abstracts, and the description in the
+paper on REIN (INFOCOM 2014, sec. II A, V, tables II and VII): l attributes are indexed, the domain of each divided into
+c cells, similar subscriptions put into the same bucket, of which there are c^l. The first form stores a subscription in
 each cell that it touches, ceil(w * c)^l times; the second has overlapping cells, so that it is stored once. The rest is
 derived from this:
 
@@ -19,8 +19,8 @@ derived from this:
   their number; without it all attributes may be indexed.
 - A tree, level by level, instead of a hash of all l cells: there are no empty buckets, and a missing child ends a whole
   product of them. Measured with 100,000 subscriptions of 10 predicates of width 0.1 on 20 attributes, c = 6 and delta =
-  1 / 6: of 6 attributes a hash is asked for 513 keys an event, and the tree visits 553 nodes, 332 of them buckets, that
-  hold 6,529 subscriptions; of 12 attributes 263,424 keys, or 2,583 nodes and 1,100 subscriptions.
+  1 / 6: of 6 attributes a hash has 513 lookups per event, and the tree visits 553 nodes, 332 of them buckets, that
+  hold 6,529 subscriptions; of 12 attributes 263,424 lookups, or 2,583 nodes and 1,100 subscriptions.
 
 Up to 64 events go down together, so that a bucket is read from memory once for all that visit it (kernels/places.py).
 It is fast where predicates are narrow and most subscriptions have one on the attributes chained first; also where

@@ -24,14 +24,14 @@ What the paper leaves open, and what ours does:
   side only the first is ever its own, and the last side's only the second: whatever SP does, log2(slices) / 2 times all
   subscriptions are built into each, twice with 16; into one between them less than log2(slices) times. That is done at
   the end of a window, by the caller that ended it, before SP moves: other callers go on as before. A side keeps one
-  slice at least, or nobody would know its time. When the slices have stayed for 5 windows, a side's runs are merged to
+  slice at least, or its time would be unknown. When the slices have stayed for 5 windows, a side's runs are merged to
   one index, as the paper has it; the next time after 10 windows, then 20, so that wavering builds few. Without `adjust`
   each side is one index, cut exactly at SP_i.
-- *Whose time.* That of the clock, so cores that are shared with others make SP waver. There `clock=time.thread_time`,
-  which stands still while a thread waits for a core, says better what a side has to do.
+- *Whose time.* Wall time, so cores that are shared with others make SP waver. There take `clock=time.thread_time`,
+  which does not run while a thread waits for a core.
 - *How far SP may be carried.* Eq. 3 goes a fifth of the way to the balance in one window, which is right for what
   wavers and slow for what changes. So it rules while the times differ by alpha at most; beyond, SP goes at once to
-  where all would take equally long (`split_point.balanced`), reckoned from the time that each slice took and, for
+  where all would take equally long (`split_point.balanced`), estimated from the time that each slice took and, for
   slices that change sides, from the work expected by p (`library.py`). The elastic range is then about there.
 - *T with L > 2.* The sum of the times on both sides of SP_i, not of all (`split_point.elastic`).
 - *Events in batches, from several threads.* A window may span calls; a batch is matched in pieces of psi events. One of

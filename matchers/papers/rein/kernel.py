@@ -51,7 +51,7 @@ class BucketLists(NamedTuple):
     low_subscription: Any  # [P] uint16 within the block, or uint32
     high_start: Any  # [R * c + 1] int64
     high: Any  # [P or fewer] float64
-    high_subscription: Any  # [P or fewer] likewise
+    high_subscription: Any  # [P or fewer], the same
 
 
 class EventGroup(NamedTuple):

@@ -4,8 +4,8 @@ Source: Carzaniga and Wolf, "Forwarding in a Content-Based Network", SIGCOMM 200
 (Margara and Cugola, sec. 4): it runs over the attributes of an event and counts the constraints that these satisfy in
 an index by attribute and operator, which combines identical constraints of different filters. A filter whose
 constraints are all satisfied settles its interface: all other filters of that interface are left alone from there on,
-and the event is done when all interfaces are settled. A filter is our subscription, an interface what `forward` asks
-for (contract/interfaces.py). `match` lists filters, so there nothing is settled early.
+and the event is done when all interfaces are settled. A filter is our subscription; `forward` takes the
+interfaces (contract/interfaces.py). `match` lists filters, so there nothing is settled early.
 
 An event costs what its values satisfy: V values, of C / d constraints on an attribute a share p each, V * C / d * p
 increments anywhere in memory. It is fast where little is satisfied, or where interfaces are settled soon: with one or
@@ -14,7 +14,7 @@ two constraints a filter most of the work is left out, the only case in which PC
 Ours differs: an interval between two bounds is one constraint (the original has two), and `!=` is two of which one
 holds at most. Counters are an array of bytes, not a hash table of those begun, and are copied for each event: 64 of
 them a cache line, while to begin one in a table is a random access. A filter of a settled interface is counted on and
-its interface not listed again, which costs less than to ask for each filter whose interface is settled. We leave out
+its interface not listed again, which costs less than a test per filter. We leave out
 the search for interfaces that an absent attribute excludes (their sec. 4.3): it is for few filters an interface.
 
 If the events of a batch have many of the columns, `match` counts up to 64 of them at once, in lanes (kernels/lanes.py).

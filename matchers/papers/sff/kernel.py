@@ -9,7 +9,7 @@ value visits:
     between      2..3  4..10  8..20                beginning up to it          4..10 8..20; 2..3 ends below it
 
 The first three are runs of constraints that the value satisfies, and so runs of filters: nothing is compared. Counters
-run down (`kernels/counting.py`). Where interfaces are asked for, a filter with nothing left settles its interface.
+run down (`kernels/counting.py`). In `forward`, a filter with nothing left settles its interface.
 """
 
 from __future__ import annotations

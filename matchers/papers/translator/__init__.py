@@ -5,10 +5,10 @@ translator switches between the CPU, which runs SFF or OCM, and the GPU, which r
 large enough for the GPU or not. Sec. 4.1: SFF and BETree are the faster ones with less than 1,000 filters, as the fixed
 cost of a launch then counts for more than the matching.
 
-The source does not say when its CPU runs SFF and when OCM. Ours runs SFF where filters are few, and OCM where they are
-not and there is no GPU (a simulated one is none); it warns if there is one that numba cannot use. The choice is made
-when an index is built: a snapshot builds those of its segments anew as subscriptions come and go. With `ccm` it has run
-on numba's simulator of a GPU only.
+The source does not state when its CPU runs SFF and when OCM. Ours runs SFF where filters are few, and OCM where they
+are many and there is no GPU (a simulated one is none); it warns if there is one that numba cannot use. An index is
+chosen when it is built, so a snapshot chooses again as subscriptions come and go. With `ccm` it has run on numba's
+simulator of a GPU only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Insert subscriptions into the buckets of an H-Tree and delete them from there.
 
-Source: what the paper on REIN says of it (sec. V C and tables II and VII): a subscription is hashed by its cells on the
+Source: the paper on REIN (sec. V C and tables II and VII): a subscription is hashed by its cells on the
 l indexed attributes, appended to the list of its bucket, and removed from that list; in the form measured there, it is
 in each of the ceil(w * c)^l buckets that it touches. In ours it is in one, so both are a way down the tree and a
 change of one bucket.

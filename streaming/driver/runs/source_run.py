@@ -38,7 +38,7 @@ log = logger("sluice.batch")
 BEYOND_SPARK = "a record has a timestamp outside Spark's range"
 OF_ANOTHER_CALENDAR = "Spark would read a record's timestamp in another calendar or zone"
 SMALL_TASK_ROWS = 2_000  # that are worth one task more
-ROWS_PER_PARTITION = 25  # likewise, for each partition that each task writes to
+ROWS_PER_PARTITION = 25  # the same, for each partition that each task writes to
 
 
 class Misread(Exception):
@@ -49,9 +49,9 @@ class Misread(Exception):
 class SourceRun(BatchRun[DataFrame]):
     """A batch of Spark's source. Spark distorts some timestamps: then a bounded epoch reads the batch.
 
-    Spark keeps a timestamp in microseconds, so it fails on a record whose milliseconds are too many for that, whatever
-    is asked of the record. What is before 1582 it takes for a date of the Julian calendar. Kafka keeps any 64 bits, and
-    whoever may write one such record must not stop the job.
+    Spark keeps a timestamp in microseconds, so it fails on a record whose milliseconds are too many for that, whichever
+    columns the query reads. It takes a time before 1582 for a date of the Julian calendar. Kafka keeps any 64 bits, and
+    a single such record must not stop the job.
     """
 
     exact: ClassVar[bool] = False

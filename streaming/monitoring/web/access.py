@@ -20,7 +20,7 @@ NEEDS_TOKEN = (
 
 @dataclass(frozen=True)
 class Access:
-    token: str = ""  # that is asked for; "": none
+    token: str = ""  # that requests need; "": none
     is_loopback: bool = True
 
     @property

@@ -31,7 +31,7 @@ ACCEPTED_AT_ONCE = 64  # before others are served
 FULL_S = 0.1  # pause while this process may not open another file
 
 _ENDS = (b"\r\n\r\n", b"\n\n")  # of a request
-END, READY = b"\0", b"\1"  # what the bell says: end, or a future is done
+END, READY = b"\0", b"\1"  # what the bell means: end, or a future is done
 
 
 @dataclass(eq=False)

@@ -40,7 +40,7 @@ PROBES = tuple(
 )
 
 HTML, TEXT = "text/html; charset=utf-8", "text/plain; charset=utf-8"
-MOST_WAITING = 8  # requests for pages of the console; with more, they are told to come again
+MOST_WAITING = 8  # requests for pages of the console; more are rejected, to try again
 TOO_LONG = f"a request has at most {MAX_REQUEST_BYTES:,} bytes; `run_stream.py explain` takes longer events\n"
 BUSY = "the console is busy with other requests; try again\n"
 TOO_LATE = f"the console did not answer within {LATE_S:g} s; try again\n"
@@ -54,7 +54,7 @@ class Asked(NamedTuple):
     query: str  # behind the path
     accept: str
     authorization: str
-    is_embedded: bool  # another site's page asks for a part of itself, says the browser
+    is_embedded: bool  # the browser reports that another site's page shows this one as a part
 
 
 Answers = Mapping[str, Callable[[Asked], Response]]  # by path
@@ -163,7 +163,7 @@ def _answers(view: Callable[[], JobView], *, has_console: bool) -> Answers:
         "/metrics": lambda asked: (HTTPStatus.OK, *exposition.page(asked.accept)),
         "/health": verdict("health"),
         "/ready": verdict("ready"),
-        "/favicon.ico": lambda _: (HTTPStatus.NO_CONTENT, "image/x-icon", b""),  # browsers ask for it
+        "/favicon.ico": lambda _: (HTTPStatus.NO_CONTENT, "image/x-icon", b""),  # browsers request it
     }
 
 

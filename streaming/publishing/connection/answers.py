@@ -90,7 +90,7 @@ _REACTIONS: dict[int, Reaction] = {
         Reaction.ABORT: (
             errors.TransactionAbortableError,
             errors.UnknownError,
-            errors.OutOfOrderSequenceNumberError,  # a topic was made again: it knows nothing of the first records
+            errors.OutOfOrderSequenceNumberError,  # a topic was created again, without the first records
             errors.UnknownProducerIdError,
         ),
         Reaction.FORBIDDEN: (

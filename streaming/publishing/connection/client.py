@@ -167,7 +167,7 @@ def _received(transport: Any) -> tuple[bytes, Exception | None]:
             pieces.append(piece)
             size += len(piece)
             if size >= LARGE_BYTES and not (isinstance(transport._sock, ssl.SSLSocket) and transport._sock.pending()):
-                break  # the rest is read when kafka-python knows what it belongs to
+                break  # the rest is read once kafka-python has the request that it belongs to
         else:
             error = errors.KafkaConnectionError("socket disconnected")
     except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -267,7 +267,7 @@ class Client:
         """Return the number of partitions of each topic, without topics that are missing or that the user may not see.
 
         Metadata is cached for metadata.max.age.ms, but never that a topic is missing or has fewer partitions than
-        `least` says.
+        in `least`.
         """
         return self.run(self._partitions, list(topics), least)
 
@@ -368,7 +368,7 @@ class Client:
         return known
 
     async def ask(self, request: CoordinatorRequest, attempt: Attempt) -> tuple[Any, list[BrokerError]]:
-        """Ask a coordinator until it says something final: the response, and the answers that end the work."""
+        """Repeat a request until the coordinator's answer is final: the response, and the answers that end the work."""
         missing_since = None
         while True:
             at = request.coordinator, request.key
@@ -421,7 +421,7 @@ class Client:
             raise self._translated(error, attempt, name) from None
 
     def _translated(self, error: Exception, attempt: Attempt, name: str) -> Exception:
-        # kafka-python wraps what TLS said in errors of its own.
+        # kafka-python wraps the errors of TLS in errors of its own.
         for cause in (error, error.__context__, *error.args):
             if isinstance(cause, _NOT_KNOWN) or (isinstance(cause, ssl.SSLError) and "ALERT" in str(cause)):
                 return Unauthenticated(
@@ -458,7 +458,7 @@ class Client:
         return self._coordinators[kind, key]
 
     async def _found(self, kind: CoordinatorType, key: str, attempt: Attempt) -> Any:
-        """What the first broker that answers says of a coordinator."""
+        """Return the first answer of a broker about a coordinator."""
         while True:
             for node in await self._nodes(attempt):
                 request = FindCoordinatorRequest(
@@ -476,7 +476,7 @@ class Client:
             await self._metadata([], attempt)  # perhaps these are not the brokers any more
 
     async def _nodes(self, attempt: Attempt) -> list[int | str]:
-        """The brokers, those that answer at once first; asks for them if there are none yet."""
+        """The brokers, those that answer at once first; fetches the list if there is none yet."""
         if not self._manager.cluster.brokers():
             await self._metadata([], attempt)
         nodes = [broker.node_id for broker in self._manager.cluster.brokers()]
@@ -490,7 +490,7 @@ class Client:
         return sorted(nodes, key=waits)
 
     async def _metadata(self, topics: Sequence[str], attempt: Attempt) -> Any:
-        """Of these topics and all brokers. If no broker answers, ask the first addresses again."""
+        """Return the metadata of these topics and all brokers. If no broker answers, try the first addresses again."""
         cluster = self._manager.cluster
         while True:
             known = await self._nodes(attempt) if cluster.brokers() else []

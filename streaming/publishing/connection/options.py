@@ -90,12 +90,12 @@ class Options:
 
     connection: Mapping[str, Any]  # of kafka-python
     metadata_max_age_s: float
-    transaction_timeout_ms: int | None  # None: as long as each slot says
+    transaction_timeout_ms: int | None  # None: that of each slot
     max_request_bytes: int  # of a Produce request, if it has more than one batch
     batch_bytes: int  # without compression, if a batch has more than one record
     compression: str
     acknowledge_ms: int  # how long a leader may wait for its replicas
-    rack: str  # brokers name a replica there, if they know of one; "" if none
+    rack: str  # brokers name a replica there, if they have one; "" if none
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Options:

@@ -114,7 +114,7 @@ def _token(body: bytes) -> tuple[str, float]:
 
 
 def provider(options: Mapping[str, str]) -> ClientCredentials:
-    """Raises JobError if the options ask for another way."""
+    """Raises JobError if the options select another way."""
     if options.get("sasl.oauthbearer.method", "default").lower() != "oidc":
         raise JobError("kafka.client has sasl.mechanism = 'OAUTHBEARER', which needs sasl.oauthbearer.method = oidc")
     if (grant := options.get("sasl.oauthbearer.grant.type", "client_credentials")) != "client_credentials":

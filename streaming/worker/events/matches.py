@@ -146,8 +146,8 @@ class EventMatching:
             detail = f"{length[row].as_py()} bytes; events.max_bytes is {self.max_event_bytes}"
             dead[row] = records.OVERSIZE_EVENT, detail
         timestamps = np.asarray(rows["timestamp"])
-        spoiled = np.zeros(len(rows), bool)
-        spoiled[list(dead)] = True
+        is_dead = np.zeros(len(rows), bool)
+        is_dead[list(dead)] = True
         parts = []
         attributes = np.zeros(len(rows), np.int32)
         longest = max(self.parts, key=lambda part: len(part.segment.ids), default=None)
@@ -158,8 +158,8 @@ class EventMatching:
             event, position = part.match(encoded, reading.values.several, reading.document, gone, self.false_positives)
             ends = notes.numbers(part.segment, "expires_at_ms")[position]
             # A timestamp can be as large as NEVER.
-            counts = ((timestamps[event] < ends) | (ends == NEVER)) & ~spoiled[event]
+            counts = ((timestamps[event] < ends) | (ends == NEVER)) & ~is_dead[event]
             subscribers, ids = notes.subscribers(part.segment), part.segment.ids
             parts.append(Matched(event[counts].astype(np.int64), position[counts], subscribers, ids))
-        at_once = np.where(spoiled | (longest is None), 0, len(rows)).astype(np.int32)
+        at_once = np.where(is_dead | (longest is None), 0, len(rows)).astype(np.int32)
         return Matches.of(dead, parts, attributes, at_once)

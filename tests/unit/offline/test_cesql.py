@@ -165,7 +165,7 @@ def test_an_expression_is_true_here_for_what_it_is_true_for_there(
         ("ABC(", "the function ABC is not supported"),
         ("hop < ttl", "hop < ttl: compares the attributes as whole numbers, strings too"),
         ("source IN (myext, 'abc')", "source = myext: one attribute may be a string and the other a number"),
-        ("myext LIKE '23%'", "myext may be a number, and no pattern tells the digits of a number"),
+        ("myext LIKE '23%'", "myext may be a number, and no pattern matches the digits of a number"),
         ("x LIKE 123", 'LIKE takes a string, not "123"'),
         ("a = 1 AND b = 2 OR c = 3", "AND and OR are of one precedence in CESQL"),
         ("NOT x = 5", "NOT binds tighter than = in CESQL; write NOT (...)"),

@@ -2,7 +2,7 @@
 
 Subscriptions come in the order of the tiles: tile t owns begin[t] .. begin[t + 1].
 
-A tile asks first whether an event is within its hulls, then takes a row of 512 bits for each of some columns: bit j is
+A tile first tests whether an event is within its hulls, then takes a row of 512 bits for each of some columns: bit j is
 set where the cell of the event's value excludes subscription j. Which columns are worth a row is decided by what they
 save: those that exclude most come first, and each must leave fewer subscriptions to verify than it costs.
 """

@@ -12,10 +12,10 @@ An event is a cell in each column (`tiles/quantiles.py`), 0 where it has no valu
                     column 0, its cell      0011 1100 1010 ...
                     or of all               1111 1101 1010 ...       zeros are candidates
 
-Why it is fast: all events of a batch ask one tile before the next, so its rows (up to 30 KB) stay in the nearest caches
-and are read from memory once for the batch. Nothing waits for memory: rows are asked for while those of the tile before
-are united, predicates of candidates when these are found, long before they are verified. A row costs two loads and an
-OR of 64 bytes; four events go side by side, so that no OR waits for the one before.
+Why it is fast: all events of a batch visit one tile before the next, so its rows (up to 30 KB) stay in the nearest
+caches and are read from memory once for the batch. Nothing waits for memory: rows are prefetched while those of the
+tile before are united, predicates of candidates when these are found, long before they are verified. A row costs two
+loads and an OR of 64 bytes; four events go side by side, so that no OR waits for the one before.
 
 Where candidates are many, a tile is *precise*: each row has an *inner row*, in which a bit is set where the cell does
 not lie within the predicate as a whole:
@@ -81,9 +81,9 @@ from matchers.kernels.vectors import (
 )
 
 FEW_LEFT = 8  # candidates in a precise tile, up to which they are verified rather than looked up in inner rows
-TILES_AHEAD = 4  # of which the rows are asked for, when one event is matched
+TILES_AHEAD = 4  # whose rows are prefetched when one event is matched
 TRIED = 0.5  # of the candidates that the dense way is worth: so many are counted before it is taken
-TIMES = 4.0  # likewise: so many must be expected of all tiles
+TIMES = 4.0  # the same: so many must be expected of all tiles
 EVENTS_OF_A_ROW = 24  # that pass a tile, from which on they need nearly all of its rows
 
 
@@ -184,7 +184,7 @@ def _has_several(column: Any, begin: int, end: int, d: int) -> bool:
 def _match_together(some: Any, index: Arrays, batch: Batch, most: int, runs: MatchRuns, counters: Any) -> int:
     """A range of parents on all events of the batch. NO_ROOM and TOO_MANY as in `match_batch`.
 
-    A tile that events pass waits until the next one is found, whose rows are asked for while those of the tile that
+    A tile that events pass waits until the next one is found, whose rows are prefetched while those of the tile that
     waited are united. Candidates wait too, until there are so many that the memory has had time to bring them. After
     the last parent a tile that no event passes makes an end of the waiting.
     """
@@ -268,7 +268,7 @@ def _match_tile(
 
 @inlined
 def _ask(passed: Passed, index: Arrays, batch: Batch) -> None:
-    """Ask the memory for the rows that events need of the tile that they have passed."""
+    """Prefetch the rows that events need of the tile that they have passed."""
     t, n, event = passed.tile, passed.n, passed.event
     words, own_cells, offsets = index.words, batch.own_cells, batch.offsets
     row_column, row_low, row_shift, row_at = index.row_column, index.row_low, index.row_shift, index.row_at
@@ -307,7 +307,7 @@ def _test(first: int, last: int, tests: Any, cells: Any, passing: Any) -> Any:
 def _filter(passed: Passed, index: Arrays, batch: Batch, ahead: Any, ahead_end: Any) -> int:
     """Write what the rows leave of the tile for each event that passed; returns how many events have candidates.
 
-    Meanwhile the memory is asked for words[ahead : ahead_end].
+    Meanwhile words[ahead : ahead_end] is prefetched.
     """
     t, n, event = passed.tile, passed.n, passed.event
     words, own_cells, offsets = index.words, batch.own_cells, batch.offsets
@@ -371,7 +371,7 @@ def _list(
     counters: Any,
 ) -> int:
     """Append to the m candidates that wait those that rows have left of the tile to n events, all of a tile without
-    rows, and ask the memory for them; returns how many wait then: none if `to_the_end`. -1: no room for matches."""
+    rows, and prefetch them; returns how many wait then: none if `to_the_end`. -1: no room for matches."""
     found, found_event, candidate, event = batch.found, batch.found_event, batch.candidate, passed.event
     start, ranges = index.start, index.range
     first, last = np.uint64(index.slot[passed.tile]), np.uint64(index.slot[passed.tile + 1])
@@ -505,7 +505,7 @@ def _verify_doubtful(n: int, first: Any, index: Arrays, batch: Batch, runs: Matc
 def _verify_batch(index: Arrays, batch: Batch, n: int, runs: MatchRuns, counters: Any) -> bool:
     """Append those of n candidates that match: runs of one event after the other. False: no room.
 
-    Those that match are collected in the place of candidates, so that their ids can be asked for before they are read.
+    Those that match are collected in the place of candidates, so that their ids can be prefetched.
     """
     candidate, own_cells, values = batch.candidate, batch.own_cells, batch.values
     start, range_, low, high = index.start, index.range, index.low, index.high
@@ -579,7 +579,7 @@ class AloneRoom(NamedTuple):
     last: Any  # [A] int64
     cell: Any  # uint16, of each of its values
     passed: Any  # [T] int32: the tiles it passes
-    found: Any  # [16] uint64: whom the rows of a tile exclude, and of whom they do not tell whether they match
+    found: Any  # [16] uint64: bits of the subscriptions that the rows of a tile exclude, and of those in doubt
     candidate: Any  # [CANDIDATES_AT_ONCE + 512] int32: slots
 
 
@@ -657,7 +657,7 @@ def _list_alone(
 ) -> bool:
     """Append the subscriptions that the event laid out matches, of the n tiles that it passed. False: no room.
 
-    Its rows lie far apart, so those of the next tiles are asked for while those of one are united.
+    Its rows lie far apart, so those of the next tiles are prefetched while those of one are united.
     """
     words, offset, edge_start, rows = index.words, index.offset, index.edge_start, index.row
     row_column, row_low, row_shift = index.row_column, index.row_low, index.row_shift

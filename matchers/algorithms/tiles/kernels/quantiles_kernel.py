@@ -1,6 +1,6 @@
 """Find the quantile cell of a value in its column (`tiles/quantiles.py`).
 
-The line between the first and the last edge of a column is divided into buckets of equal width, and each knows the
+The line between the first and the last edge of a column is divided into buckets of equal width, and each has the
 edges within it. So a value is found by one multiplication and, where values are spread evenly, one comparison:
 
     bucket:  |    0    |    1    |    2    |    3    |        first[b]: how many edges lie in buckets before b

@@ -9,9 +9,9 @@ it has fewer, no column is the others. Each column has a row of bits of 512 even
     column 5                          0111 1110 ...
     or of three                       1111 1111 ...     zeros are candidates, if they are zeros in a fourth column too
 
-Why it is fast: a pair asks 512 events by two loads and an OR of 64 bytes, and so does a subscription of it. With 4 of
+Why it is fast: a pair tests 512 events by two loads and an OR of 64 bytes, and so does a subscription of it. With 4 of
 100 columns in an event, half of the pairs have one of 512 events, and one of 100,000 subscriptions is left to an event.
-These are compared with the event's values at once: there are no cells, and what they are compared with is asked for
+These are compared with the event's values at once: there are no cells, and their bounds are prefetched
 while others are found.
 
 Cost for 512 events: pairs of the columns that they have + subscriptions of the pairs that one of them has; and for each
@@ -32,7 +32,7 @@ from matchers.kernels.jit import borrower, inlined, inner, kernel
 from matchers.kernels.rows import FEW
 from matchers.kernels.vectors import WORDS, either, full, load, lowest, prefetch, store
 
-TRIED = 1 / 64  # of the candidates that are worth it; these tell how many there will be
+TRIED = 1 / 64  # of the candidates that are worth it; these show how many there will be
 MATCHED, NO_ROOM, TOO_MANY = range(3)  # candidates
 
 

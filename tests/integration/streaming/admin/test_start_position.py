@@ -278,7 +278,7 @@ def test_a_resumption_begins_with_the_first_of_its_pauses(sluice: CommandLine, s
         # And that of a document with a start.
         client.subscribe("u", "alice", {}, start={(settings.events.topic, 0): 15})
         answer("rejected", "u", 6)
-        gone = "the status that tells from which event 'u' is in force was replaced"
+        gone = "the status with the first event of 'u' was replaced"
         with pytest.raises(JobError, match=gone), client.catch_up("u"):
             pass
 
