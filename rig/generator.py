@@ -41,6 +41,10 @@ class Writer:
             except BufferError:
                 self._producer.poll(0.1)
 
+    def waiting(self) -> int:
+        """The number of records that the broker has not acknowledged."""
+        return len(self._producer)
+
     def partitions(self, topic: str) -> int:
         """The number of partitions now; added ones can be written to from then on."""
         return len(self._producer.list_topics(topic, TIMEOUT_S).topics[topic].partitions)

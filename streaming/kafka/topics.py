@@ -28,8 +28,11 @@ CLIENT = {
     # waiting for ever for a broker that was away for a moment.
     "metadata.recovery.strategy": "none",
     "reconnect.backoff.max.ms": 1_000,
+    # A client that has seen a partition without a leader, as while a single broker does not answer its controller,
+    # finds the new leader with its next metadata: by default 5 minutes later.
+    "topic.metadata.refresh.interval.ms": 5_000,
 }
-# An admin client waits for a lost controller until it refreshes its list of brokers: by default every 5 minutes.
+# So does an admin client that has lost the controller.
 ADMIN_CLIENT = {"topic.metadata.refresh.interval.ms": 2_000}
 WAITS_S = (0.5, 1.0, 3.0, 6.0)  # for an answer; between them we hear why there is none
 MAX_PER_REQUEST = 1_000

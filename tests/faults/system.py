@@ -206,7 +206,8 @@ class System:
         return Outage(self.commits.longest_gap_s(began_s, now), now - ended_s)
 
     def settle(self) -> None:
-        """Wait until all that is written by now is committed."""
+        """Wait until all that is written by now is committed. The load must go on: without it all would be right."""
+        self.job.wait_for("taken by the broker", self.writing.is_taken, CATCH_UP_TIMEOUT_S)
         target = self.commits.ends()
         self.job.wait_for("caught up", lambda: self._behind(target) == 0, CATCH_UP_TIMEOUT_S)
 

@@ -129,6 +129,12 @@ class Writing:
             with self._turn:
                 self._paused = False
 
+    def is_taken(self) -> bool:
+        """Return whether the broker has all records but those of the last second. Raises what has ended the load."""
+        if self._failure is not None:
+            raise self._failure
+        return self._writer.waiting() <= self._load.events_per_second * self.factor
+
     def added(self) -> None:
         """Write to the partition that was added to each topic, too."""
         partitions = len(self._events) // len(self._events.topics) + 1

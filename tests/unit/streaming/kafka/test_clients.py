@@ -69,3 +69,10 @@ def test_a_reader_passes_a_record_on_without_waiting_for_more(monkeypatch: pytes
     found = [message.offset() for message in clients.read(cluster, ["events"], follow=False) if message is not None]
     assert found == [0, 1, 2, 3, 4]
     assert set(consumer.waited) == {0}
+
+
+def test_a_client_that_lost_a_leader_looks_for_it_within_seconds() -> None:
+    """librdkafka's five minutes kept producers silent after a single broker had not answered its controller."""
+    assert Cluster("127.0.0.1:1", {}).client()["topic.metadata.refresh.interval.ms"] <= 10_000
+    of_the_user = {"topic.metadata.refresh.interval.ms": "60000"}
+    assert Cluster("127.0.0.1:1", of_the_user).client()["topic.metadata.refresh.interval.ms"] == "60000"
