@@ -302,8 +302,8 @@ EVENTS = {
     "workers_hung": LogEvent(
         OF_BATCHES,
         "warning",
-        "A batch took ten times as long as any of the last hundred, so its workers are killed and it is repeated. "
-        "Nothing is lost.",
+        "Tasks took ten times as long as in any of the last hundred batches, or ten minutes at a start, so their "
+        "workers are killed and they are repeated. Nothing is lost.",
         ("duration_s",),
         action="Check the host: its disks, its memory, its load.",
     ),

@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -22,11 +20,11 @@ from matchers.registry import need_papers
 from streaming import tenants
 from streaming.driver import assembly, session, sources
 from streaming.driver.batches import SparkBatches
-from streaming.driver.isolation import WorkersLost, workers_lost
+from streaming.driver.isolation import WorkersLost
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.starting import compiling, standby, warm_up
 from streaming.driver.starting.beside import Entered
-from streaming.errors import BrokerUnreachable, OffsetsBeyondEnd, TopicDeleted, TopicMissing, of_worker
+from streaming.errors import BrokerUnreachable, OffsetsBeyondEnd, TopicDeleted, TopicMissing
 from streaming.index import packing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.ends import TopicEnds
@@ -300,16 +298,11 @@ class JobRun:
 
 def _warm(spark: SparkSession, pipeline: Pipeline, *, is_warm: bool, reading: bool) -> None:
     """Warm up the workers. Killed workers are no reason to stop: the first batch starts others."""
+    warm = warm_up.state if is_warm else warm_up.workers
     try:
-        if is_warm:
-            warm_up.state(spark, pipeline.state, pipeline.settings, reading=reading)
-        else:
-            warm_up.workers(spark, pipeline.state, pipeline.settings, reading=reading)
-    except (PySparkException, Py4JJavaError) as error:
-        reason = of_worker(str(error)) or workers_lost(str(error)) or error
-        if not isinstance(reason, WorkersLost):
-            raise reason from error
-        log.warning("warm_up_failed", **error_fields(reason))
+        warm(spark, pipeline.state, pipeline.settings, reading=reading)
+    except WorkersLost as error:
+        log.warning("warm_up_failed", **error_fields(error))
 
 
 def _forget(spark: SparkSession, spark_checkpoint: str) -> None:

@@ -12,7 +12,7 @@ from itertools import islice
 from random import Random
 
 from rig.job import JobProcess
-from rig.processes import Process, ProcessTree, ended, kill, of_pid
+from rig.processes import Process, ProcessTree, below, ended, kill, of_pid
 from rig.usage import taken
 from streaming.errors import JobError
 from streaming.publishing.connection.client import Client
@@ -81,9 +81,11 @@ def worker(system: System, r: Random) -> float:
 
 
 def hang(system: System, r: Random) -> float:
-    """SIGSTOP the busiest Python worker, and wait until the job has killed it. If there are fewer tasks than workers,
-    an idle worker may never get a task."""
-    hanging = _busiest(_running(system).workers)
+    """SIGSTOP the busiest Python worker of the job that runs, and wait until the job has killed it. If there are fewer
+    tasks than workers, an idle worker may never get a task."""
+    tree = _running(system)
+    of_job = {process.handle for process in below(system.job.lines("job_started")[-1]["pid"])}
+    hanging = _busiest([worker for worker in tree.workers if worker.handle in of_job] or tree.workers)
     hanging.send(signal.SIGSTOP)
     try:
         system.job.wait_for("rid of a worker that hangs", lambda: not hanging.alive(), ENDS_HANGING_WITHIN_S)

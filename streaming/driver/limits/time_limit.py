@@ -62,10 +62,11 @@ class TimeLimit:
 
     jobs: Cancelling
     least_s: float
+    first_s: float = FIRST_S  # while there is no job to compare with
     _took_s: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED_JOBS), init=False)
 
     def seconds(self) -> float:
-        return max(self.least_s, LIMIT_FACTOR * max(self._took_s) if self._took_s else FIRST_S)
+        return max(self.least_s, LIMIT_FACTOR * max(self._took_s) if self._took_s else self.first_s)
 
     @contextmanager
     def watched(self) -> Iterator[threading.Event]:

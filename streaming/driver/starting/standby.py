@@ -7,13 +7,17 @@ has all that. Once the other job has ended, it claims the query as any start doe
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
 from streaming.driver import assembly, sources
+from streaming.driver.isolation import WorkersLost
 from streaming.driver.starting import warm_up
+from streaming.errors import ProcessLost
 from streaming.kafka.event_topics import resolved
 from streaming.kafka.start_offsets import with_a_batch
 from streaming.precompile import dry_run, kernels
@@ -35,7 +39,8 @@ def prepare(settings: Settings, spark: SparkSession, scratch: Path) -> None:
     settings = resolved(settings, topics.partitions)
     names = assembly.names(settings, topics)
     work = assembly.task_settings(settings, names.sources)
-    warm_up.workers(spark, indexed, work, reading=assembly.is_direct(settings))
+    with _workers():
+        warm_up.workers(spark, indexed, work, reading=assembly.is_direct(settings))
     bounds = assembly.all_bounds(names, topics)
     ends = with_a_batch({at: high for at, (_, high) in bounds.items()}, bounds)
     stream = sources.event_and_change_stream(spark, sources.kafka_options(settings), names.sources.names, ends, None)
@@ -50,7 +55,17 @@ def prepare(settings: Settings, spark: SparkSession, scratch: Path) -> None:
 
 def wait(spark: SparkSession, lock: Lock, stop: threading.Event) -> bool:
     """Wait until the job that runs has ended, and keep the workers meanwhile; return whether the lock is held now, or
-    False if told to stop."""
+    False if told to stop. Raises JobError."""
     while not lock.wait(stop, KEEP_WARM_S) and not stop.is_set():
-        warm_up.keep(spark)
+        with _workers():
+            warm_up.keep(spark)
     return lock.held
+
+
+@contextmanager
+def _workers() -> Iterator[None]:
+    """Raises JobError if workers are lost: this process then makes way for another one."""
+    try:
+        yield
+    except WorkersLost as error:
+        raise ProcessLost(f"Python workers of the standby were lost: {error}") from error

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from matchers.index.templates import FEWEST_DOCUMENTS
-from streaming.driver.isolation import workers_lost
+from streaming.driver.isolation import WorkersLost, workers_lost
+from streaming.driver.limits.time_limit import FIRST_S, TaggedJobs, TimeLimit
 from streaming.driver.runs.batch_run import OUTPUT
+from streaming.errors import of_worker
 from streaming.precompile import dry_run
 from streaming.precompile.dry_run import FEW_EVENTS, NOWHERE
 from streaming.publishing.contract import ProducerEpoch
@@ -24,11 +28,12 @@ from streaming.worker.settings import TaskSettings
 from streaming.worker.warm_up import WarmUp
 
 NO_PRODUCER = ProducerEpoch(-1, -1)
+KEPT_WITHIN_S = 60.0
 
 
 def workers(spark: SparkSession, state: State, settings: TaskSettings, *, reading: bool = False) -> None:
     """Start the workers, load the state and the kernels there, and connect them with the brokers, so that the first
-    events need not wait. `reading`: tasks will read events themselves."""
+    events need not wait. `reading`: tasks will read events themselves. Raises WorkersLost."""
     as_json = settings.as_json()  # as the records are; the codec of the events only gets loaded by them
     works: list[Work] = []
     for load in state.work(settings):
@@ -45,7 +50,7 @@ def workers(spark: SparkSession, state: State, settings: TaskSettings, *, readin
 
 
 def state(spark: SparkSession, state: State, settings: TaskSettings, *, reading: bool = False) -> None:
-    """Load the state in workers that are warm otherwise."""
+    """Load the state in workers that are warm otherwise. Raises WorkersLost."""
     records = dry_run.rows(0, 1).to_batches()
     _run(spark, WarmUp([*state.work(settings)], records, reads=reading), "loading of the state")
 
@@ -54,10 +59,23 @@ def _run(spark: SparkSession, warm_up: WarmUp, description: str) -> None:
     """Run it in each worker, in the kind of Spark job that batches have: it loads code of the JVM too."""
     spark.sparkContext.setJobDescription(description)
     n = _tasks(spark)
-    if warm_up.reads:
-        spark.sparkContext.parallelize(range(n), n).mapPartitions(warm_up).collect()
-    else:
-        spark.range(0, n, 1, n).mapInArrow(warm_up, OUTPUT).toArrow()
+    with _reported(spark, FIRST_S):
+        if warm_up.reads:
+            spark.sparkContext.parallelize(range(n), n).mapPartitions(warm_up).collect()
+        else:
+            spark.range(0, n, 1, n).mapInArrow(warm_up, OUTPUT).toArrow()
+
+
+@contextmanager
+def _reported(spark: SparkSession, limit_s: float) -> Iterator[None]:
+    """Cancel the Spark job of this block after `limit_s`. Raises WorkersLost if workers were killed, or hung."""
+    with TimeLimit(TaggedJobs(spark.sparkContext), limit_s, limit_s).watched() as cancelled:
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            if cancelled.is_set():
+                raise WorkersLost("workers did not answer in time and were killed", again=True) from error
+            raise of_worker(str(error)) or workers_lost(str(error)) or error from error
 
 
 def _tasks(spark: SparkSession) -> int:
@@ -66,9 +84,10 @@ def _tasks(spark: SparkSession) -> int:
 
 
 def keep(spark: SparkSession) -> None:
-    """Use a worker, so that Spark keeps the idle ones."""
+    """Use a worker, so that Spark keeps the idle ones. Raises WorkersLost."""
     spark.sparkContext.setJobDescription("standby")
-    spark.createDataFrame(dry_run.rows(0, FEW_EVENTS)).coalesce(1).mapInArrow(epoch.warm, OUTPUT).toArrow()
+    with _reported(spark, KEPT_WITHIN_S):
+        spark.createDataFrame(dry_run.rows(0, FEW_EVENTS)).coalesce(1).mapInArrow(epoch.warm, OUTPUT).toArrow()
 
 
 def index(spark: SparkSession, algorithm: str, options: Mapping[str, Any]) -> None:
