@@ -8,14 +8,14 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import InheritableThread, SparkConf, SparkContext
-from pyspark.errors import AnalysisException, PySparkException, PySparkRuntimeError
+from pyspark.errors import AnalysisException, PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -142,16 +142,18 @@ def _by_signal(code: int) -> bool:
     return code < 0 or code > 128
 
 
-def _created(config: Mapping[str, str], begin: Callable[[SparkContext], None] = lambda context: None) -> SparkSession:
-    """Create the session, with several tries, and call `begin` as soon as there is a context. If its own helpers are
-    killed, spark-submit ends as it does for a wrong option, but a wrong option fails every time.
+def _created(config: Mapping[str, str], *, starts_workers: bool = False) -> SparkSession:
+    """Create the session, with several tries. With `starts_workers`, Python workers start meanwhile. If its own helpers
+    are killed, spark-submit ends as it does for a wrong option, but a wrong option fails every time.
 
     A job calls it in a thread: in the main one Spark would replace the handler of SIGINT by one that cancels jobs."""
     shown = SparkConf(loadDefaults=False).setAll([item for item in config.items() if not SECRET.search(item[0])])
     for attempt in range(START_ATTEMPTS):
         try:
             SparkContext._ensure_initialized(conf=shown)  # the JVM's arguments, which every user of the host can see
-            begin(SparkContext.getOrCreate(SparkConf().setAll(list(config.items()))))
+            context = SparkContext.getOrCreate(SparkConf().setAll(list(config.items())))
+            if starts_workers:
+                _start_workers(context)
             return SparkSession.builder.config(map=dict(config)).getOrCreate()
         except PySparkRuntimeError as error:
             if (code := exit_code(error)) is None:
@@ -170,7 +172,7 @@ def _start_workers(context: SparkContext) -> None:
     """Start the parent of the Python workers, which loads code for a second, while Spark makes the session."""
 
     def run() -> None:
-        with suppress(Py4JError, ConnectionError, PySparkException):  # whoever needs workers next reports it
+        with suppress(Exception):  # of a context that is stopped meanwhile; without workers the warm-up fails
             context.setJobDescription("start of the workers")
             context.parallelize([0], 1).count()
 
@@ -331,7 +333,7 @@ def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratc
     _check(config)
     # Spark takes the workers' interpreter from nowhere else.
     os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python", sys.executable)
-    return _created(config, _start_workers if local else lambda context: None)
+    return _created(config, starts_workers=local)
 
 
 def class_archive(jars: Path) -> ClassArchive:

@@ -47,20 +47,22 @@ def test_documents_with_a_start_are_caught_up_beside_the_job(sluice: CommandLine
     began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     for flow in flows:
         flow.burst(2_000)
-    with job(sluice) as running, ExitStack() as stack:
+    with job(sluice) as running:
         running.running()
-        for flow in flows:
-            stack.enter_context(flow.flowing())
-        offsets = {topics[0]: {"1": 10}}
-        sluice("subscribe", stdin=lines(started("a", "oldest"), started("b", began), started("c", offsets)))
-        command = ("catch-up", "--follow", "--rate", "4000", *QUICK)
-        for step in ("offsets of", "delivered"):  # in the first replay, and behind it
-            killed(sluice, step, random.random() / 2, *command)
-        sluice("subscribe", stdin=lines(started("d", "2020-01-01T00:00:00Z")))
-        sluice("catch-up", *QUICK)
-        said = json.loads(sluice("catch-up", "a", "--json", *QUICK))
-        assert (said["finished"], said["events"]) == (True, 0)
-    numbers = Counter(n for flow in flows for n in range(SECOND * (flow.count >= SECOND), flow.count))
+        with ExitStack() as stack:
+            for flow in flows:
+                stack.enter_context(flow.flowing())
+            offsets = {topics[0]: {"1": 10}}
+            sluice("subscribe", stdin=lines(started("a", "oldest"), started("b", began), started("c", offsets)))
+            command = ("catch-up", "--follow", "--rate", "4000", *QUICK)
+            for step in ("offsets of", "delivered"):  # in the first replay, and behind it
+                killed(sluice, step, random.random() / 2, *command)
+            sluice("subscribe", stdin=lines(started("d", "2020-01-01T00:00:00Z")))
+            sluice("catch-up", *QUICK)
+            said = json.loads(sluice("catch-up", "a", "--json", *QUICK))
+            assert (said["finished"], said["events"]) == (True, 0)
+        numbers = Counter(n for flow in flows for n in range(SECOND * (flow.count >= SECOND), flow.count))
+        delivered(settings, "a", len(numbers))  # the job has done the last events
     for subscriber in "abd":
         found = delivered(settings, subscriber, len(numbers))
         assert Counter(n for n, _ in found) == numbers
