@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from matchers.contract.tables import Int64
+from streaming.errors import of_worker
 from streaming.log import error_fields, logger
 
 log = logger("sluice.batch")
@@ -49,6 +50,16 @@ def workers_lost(trace: str) -> WorkersLost | None:
         if sign in trace:
             return WorkersLost(sign, again=False)
     return None if RAISED in trace else WorkersLost(_said(trace), again=True)
+
+
+def failure(error: Exception) -> Exception:
+    """Why a job of Spark failed: our own error, the loss of workers, or `error` itself."""
+    return of_worker(str(error)) or workers_lost(str(error)) or error
+
+
+def workers_hung() -> WorkersLost:
+    """The error of a job that was cancelled because it took too long."""
+    return WorkersLost("workers did not answer in time and were killed", again=True)
 
 
 def _said(trace: str) -> str:

@@ -151,9 +151,8 @@ def _created(config: Mapping[str, str], *, starts_workers: bool = False) -> Spar
     for attempt in range(START_ATTEMPTS):
         try:
             SparkContext._ensure_initialized(conf=shown)  # the JVM's arguments, which every user of the host can see
-            context = SparkContext.getOrCreate(SparkConf().setAll(list(config.items())))
             if starts_workers:
-                _start_workers(context)
+                _start_workers(SparkContext.getOrCreate(SparkConf().setAll(list(config.items()))))
             return SparkSession.builder.config(map=dict(config)).getOrCreate()
         except PySparkRuntimeError as error:
             if (code := exit_code(error)) is None:

@@ -202,8 +202,7 @@ def read(
         consumer.assign(partitions)
         open_ends = {(p.topic, p.partition) for p in partitions}
         while follow or open_ends:
-            first = consumer.poll(idle_s)  # `consume` would wait all this time for more
-            messages = [] if first is None else [first, *consumer.consume(999, 0)]
+            messages = polled(consumer, 1_000, idle_s)
             for message in messages:
                 error = message.error()
                 if error is not None:
@@ -225,6 +224,13 @@ def read(
         raise translate(error.args[0], f"{', '.join(topics)} cannot be read") from error
     finally:
         consumer.close()
+
+
+def polled(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
+    """Return at most so many messages that are there, and wait for the first one only: `consume` alone would wait all
+    this time for more."""
+    first = consumer.poll(timeout_s)
+    return [] if first is None else [first, *consumer.consume(most - 1, 0)]
 
 
 def _first(consumer: Consumer, partition: TopicPartition) -> int:

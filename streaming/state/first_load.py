@@ -24,7 +24,7 @@ from streaming.documents.messages import headers_of, place_of
 from streaming.documents.subscriptions import Rejected, id_of
 from streaming.errors import BrokerUnreachable
 from streaming.index import notes, packing
-from streaming.kafka.clients import Cluster
+from streaming.kafka.clients import Cluster, polled
 from streaming.kafka.errors import is_passing, is_without_group, translate
 from streaming.rows import ConsumerRecord, RejectedChange
 from streaming.tenants import ANYBODY, Tenant, Tenants, topic_partition
@@ -250,8 +250,7 @@ def _records(span: Span) -> list[Message]:
     records: list[Message] = []
     deadline = time.monotonic() + TIMEOUT_S
     while True:
-        first = consumer.poll(0.2)  # `consume` would wait all this time for more
-        for message in [] if first is None else [first, *consumer.consume(9_999, 0)]:
+        for message in polled(consumer, 10_000, 0.2):
             error = message.error()
             if error is None:
                 _, offset = place_of(message)

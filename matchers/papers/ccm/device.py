@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock
 from time import perf_counter
 from typing import Any
@@ -116,9 +117,9 @@ class Device:
         chunk, result = self.chunks[0], self.hits[0]
         with self.lock, self._memory():
             for begin, end in _spans(events.offsets, self.events) if self.longest else ():
+                prepare: Callable[[], None] = partial(chunk.prepare, events, begin, end, result)
                 at_s = perf_counter()
-                chunk.prepare(events, begin, end, result)
-                for name, step in zip(STEPS, (lambda: None, *chunk.steps()), strict=True):
+                for name, step in zip(STEPS, (prepare, *chunk.steps()), strict=True):
                     step()
                     chunk.stream.synchronize()
                     now_s = perf_counter()
@@ -274,8 +275,7 @@ class _Chunk:
     def begin(self, events: EventBatch, begin: int, end: int, result: _Hits | _Marks) -> None:
         """Start matching events begin .. end, without waiting for the device."""
         self.prepare(events, begin, end, result)
-        for step in self.steps():
-            step()
+        self._launch()
 
     def prepare(self, events: EventBatch, begin: int, end: int, result: _Hits | _Marks) -> None:
         """Put what is sent into memory that is pinned."""
@@ -298,8 +298,12 @@ class _Chunk:
         self.column.host[: self.n_values] = events.column[offsets[0] : offsets[-1]]
         self.value.host[: self.n_values] = events.value[offsets[0] : offsets[-1]]
 
+    def _launch(self) -> None:
+        for step in self.steps():
+            step()
+
     def steps(self) -> tuple[Callable[[], None], ...]:
-        """What goes into the stream, in this order: STEPS without the first."""
+        """Return the copies and launches of a chunk in their order in the stream; STEPS names `prepare` and these."""
         return self._send, self._clear, self._select, self._evaluate, self._copy_back
 
     def _send(self) -> None:
@@ -354,8 +358,7 @@ class _Chunk:
         if not self.result.has_room(int(self.cursors_back[FOUND])):
             if not self.result.grow(int(self.cursors_back[FOUND])):
                 return None
-            for step in self.steps():
-                step()
+            self._launch()
             self.stream.synchronize()
         event, what = self.result.read(self.n, int(self.cursors_back[FOUND]), self.stream)
         return event + np.int32(self.origin), what

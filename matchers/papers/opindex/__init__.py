@@ -3,7 +3,7 @@
 Source: Zhang, Chan and Tan, "An Efficient Publish/Subscribe Index for E-Commerce Databases", PVLDB 7(8), 2014, and how
 the paper on HEM (DASFAA 2022, sec. 2 and 6) describes and measures it. The pivot attribute of a subscription is that of
 its attributes which the fewest subscriptions have. Subscriptions of one pivot are a partition. In it, predicates lie in
-lists by (operator, attribute), ordered by operand; a signature for each operator has the attributes with a list. An
+lists by (operator, attribute), ordered by operand; a signature for each operator has all attributes with a list. An
 event counts, in the partitions of its own attributes, the predicates it satisfies; a subscription of which none is
 left matches.
 

@@ -18,10 +18,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from matchers.contract.tables import Int64
 from streaming.documents import records
 from streaming.driver.attempts import RetryDeadline
-from streaming.driver.isolation import Isolation, WorkersLost, workers_lost
+from streaming.driver.isolation import Isolation, WorkersLost, failure, workers_hung
 from streaming.driver.limits.quotas import Wants, wants
 from streaming.driver.pipeline import Pipeline
-from streaming.errors import BrokerUnreachable, ExecutorLost, Unsettled, of_worker
+from streaming.errors import BrokerUnreachable, ExecutorLost, Unsettled
 from streaming.log import error_fields, logger
 from streaming.monitoring.reporting import Report
 from streaming.publishing.contract import TopicPartition
@@ -213,7 +213,7 @@ class BatchRun(ABC, Generic[Batch]):
 
     def cause(self, error: Exception) -> Exception:
         """Why a job of Spark failed."""
-        return of_worker(str(error)) or workers_lost(str(error)) or error
+        return failure(error)
 
     def _in_time(self, job: Callable[[], pa.Table]) -> pa.Table:
         """Run the job and return its rows. Raises WorkersLost if its tasks take too long, or the error of Spark."""
@@ -227,7 +227,7 @@ class BatchRun(ABC, Generic[Batch]):
                     raise
                 self.report.counts["workers_lost"] += 1
                 self.report.counts["workers_hung"] += 1
-                raise WorkersLost("workers did not answer in time and were killed", again=True) from error
+                raise workers_hung() from error
 
     def _measured(self, batch: Batch) -> Int64:
         self._begin("measure")

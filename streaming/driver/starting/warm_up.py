@@ -12,10 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from matchers.index.templates import FEWEST_DOCUMENTS
-from streaming.driver.isolation import WorkersLost, workers_lost
+from streaming.driver.isolation import failure, workers_hung, workers_lost
 from streaming.driver.limits.time_limit import FIRST_S, TaggedJobs, TimeLimit
 from streaming.driver.runs.batch_run import OUTPUT
-from streaming.errors import of_worker
 from streaming.precompile import dry_run
 from streaming.precompile.dry_run import FEW_EVENTS, NOWHERE
 from streaming.publishing.contract import ProducerEpoch
@@ -69,13 +68,13 @@ def _run(spark: SparkSession, warm_up: WarmUp, description: str) -> None:
 @contextmanager
 def _reported(spark: SparkSession, limit_s: float) -> Iterator[None]:
     """Cancel the Spark job of this block after `limit_s`. Raises WorkersLost if workers were killed, or hung."""
-    with TimeLimit(TaggedJobs(spark.sparkContext), limit_s, limit_s).watched() as cancelled:
+    with TimeLimit(TaggedJobs(spark.sparkContext), 0.0, first_s=limit_s).watched() as cancelled:
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:
             if cancelled.is_set():
-                raise WorkersLost("workers did not answer in time and were killed", again=True) from error
-            raise of_worker(str(error)) or workers_lost(str(error)) or error from error
+                raise workers_hung() from error
+            raise failure(error) from error
 
 
 def _tasks(spark: SparkSession) -> int:

@@ -80,6 +80,11 @@ def forwards(matcher: Matcher, table: SubscriptionTable, events: EventBatch, int
     assert found.subscription.tolist() == expected.subscription.tolist()
 
 
+def everything(n: int) -> SubscriptionTable:
+    """n subscriptions that every event with a value below 10 satisfies."""
+    return SubscriptionTable.from_intervals(range(n), [0] * n, [0.0] * n, [10.0] * n, n_subscriptions=n, n_columns=1)
+
+
 def uniform_table(n: int, d: int, psi: int, width: float, seed: int = 1) -> SubscriptionTable:
     """psi predicates of this width each, on columns of their own."""
     r = np.random.default_rng(seed)

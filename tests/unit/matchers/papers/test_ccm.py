@@ -20,7 +20,7 @@ from matchers.papers import ccm, translator
 from matchers.papers.ccm import device as ccm_device
 from tests.support.doubles import simulated_gpu
 from tests.support.doubles.simulated_gpu import Gpu
-from tests.unit.matchers.agreement import agrees, forwards, random_batch, random_table
+from tests.unit.matchers.agreement import agrees, everything, forwards, random_batch, random_table
 
 simulated = pytest.mark.skipif(
     not numba.config.ENABLE_CUDASIM,  # type: ignore[attr-defined]  # numba sets it when it is imported
@@ -32,11 +32,6 @@ pytestmark = [pytest.mark.kernels, simulated]
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     return simulated_gpu.install(monkeypatch)
-
-
-def everything(n: int) -> SubscriptionTable:
-    """n subscriptions that every event with a value below 10 satisfies."""
-    return SubscriptionTable.from_intervals(range(n), [0] * n, [0.0] * n, [10.0] * n, n_subscriptions=n, n_columns=1)
 
 
 @settings(max_examples=25, phases=[Phase.explicit, Phase.generate])  # a simulated GPU is too slow to shrink by

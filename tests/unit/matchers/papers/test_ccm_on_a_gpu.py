@@ -9,17 +9,12 @@ import numpy as np
 import pytest
 from numba import cuda
 
-from matchers import EventBatch, Interfaces, MatchingError, SubscriptionTable
+from matchers import EventBatch, Interfaces, MatchingError
 from matchers.papers import ccm, translator
 from matchers.papers.ccm import device as ccm_device
-from tests.unit.matchers.agreement import agrees, forwards, random_batch, random_table
+from tests.unit.matchers.agreement import agrees, everything, forwards, random_batch, random_table
 
 pytestmark = pytest.mark.skipif(not ccm.has_gpu(), reason="there is no GPU")
-
-
-def everything(n: int) -> SubscriptionTable:
-    """n subscriptions that every event with a value below 10 satisfies."""
-    return SubscriptionTable.from_intervals(range(n), [0] * n, [0.0] * n, [10.0] * n, n_subscriptions=n, n_columns=1)
 
 
 @pytest.mark.parametrize("seed", range(40))
