@@ -5,20 +5,28 @@ every task, and with numba loaded that took 100 ms, half of its time. What is lo
 """
 
 import gc
+import os
 import socket
 
 import pyspark.daemon
 import pyspark.worker
 
 import streaming.worker.matching  # noqa: F401
+from streaming.process import child
 from streaming.publishing import warm_up
 
 _worker = pyspark.daemon.worker
+_parent = os.getpid()
 
 
 def worker(sock: socket.socket, authenticated: bool) -> int:
-    """Run a worker after the fork. Spark closes the connection of a worker that is idle for a minute or whose task is
-    cancelled. That is not a fault, so it is not logged; Spark itself reports faults."""
+    """Run a worker after the fork. It ends with this parent, without which Spark cannot kill a worker that hangs.
+
+    Spark closes the connection of a worker that is idle for a minute or whose task is cancelled. That is not a fault,
+    so it is not logged; Spark itself reports faults."""
+    child.die_with_parent()
+    if os.getppid() != _parent:
+        return 1  # the parent died before this line
     try:
         return _worker(sock, authenticated)
     except BrokenPipeError:

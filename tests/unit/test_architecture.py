@@ -73,6 +73,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "streaming.kafka": ("streaming.process", "streaming.documents", "streaming.publishing"),
     "streaming.index": ("streaming.documents",),
     "streaming.worker": (
+        "streaming.process",
         "streaming.codecs",
         "streaming.documents",
         "streaming.publishing",

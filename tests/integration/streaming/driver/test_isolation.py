@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import orjson
 
-from rig.processes import below, ended, kill
+from rig.processes import Process, ended, kill
 from streaming.kafka.topics import Topics
 from tests.integration.conftest import CommandLine
-from tests.integration.running import job, lines, records, subscription
+from tests.integration.running import Job, job, lines, records, subscription
 
 POISONOUS = ("-s", "spark.options.spark.python.daemon.module=tests.integration.streaming.poisonous_daemon")
 
 
 def numbers(kafka: str, topic: str) -> list[int]:
     return sorted(orjson.loads(record.value)["n"] for record in records(kafka, topic))
+
+
+def pythons(running: Job) -> tuple[list[Process], list[Process]]:
+    """Return the parents of the workers, and the workers."""
+    both = [one for one in running.processes() if "\0-m\0streaming.worker.daemon\0" in one.command]
+    pids = {one.pid for one in both}
+    return [one for one in both if one.parent not in pids], [one for one in both if one.parent in pids]
+
+
+def publishes(kafka: str, topic: str) -> Callable[[], bool]:
+    """Return a function that is true once the topic has more records than now, committed or not."""
+    topics = Topics(kafka, {})
+    ends = {high for _, _, high in topics.offsets(topic)}
+    return lambda: {high for _, _, high in topics.offsets(topic)} != ends
 
 
 def test_what_kills_a_worker_is_set_aside_and_the_job_goes_on(sluice: CommandLine, kafka: str) -> None:
@@ -51,12 +66,33 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost(sluice: Comman
     with job(sluice) as running:
         running.running()
         for begin in (0, 50, 100):
-            daemons = [one for one in running.processes() if "\0-m\0streaming.worker.daemon\0" in one.command]
-            workers = [one for daemon in daemons for one in below(daemon.pid)]
+            daemons, workers = pythons(running)
             kill(daemons if begin == 100 else workers)
             sluice("produce", stdin=lines(*({"n": n} for n in range(begin, begin + 50))))
             running.until("done", lambda end=begin + 50: running.total("event_count") == end)
         assert numbers(kafka, f"{name}.to.alice") == list(range(150))
+
+
+def test_workers_end_with_their_parent_since_without_it_spark_cannot_kill_those_that_hang(
+    sluice: CommandLine, kafka: str
+) -> None:
+    many = 60_000
+    sluice("topics", "create")
+    sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
+    with job(sluice) as running:
+        running.running()
+        daemons, workers = pythons(running)
+        assert workers
+        publishing = publishes(kafka, f"{sluice.name}.to.alice")
+        sluice("produce", stdin=lines(*({"n": n} for n in range(many))))
+        running.until("publishing", publishing)
+        kill(daemons)
+        assert ended(daemons, 10)  # or Linux ends what has stopped with it
+        for worker in workers:
+            worker.send(signal.SIGSTOP)
+        assert ended(workers, 10)
+        running.until("done", lambda: running.total("event_count") == many)
+        assert numbers(kafka, f"{sluice.name}.to.alice") == list(range(many))
 
 
 def test_a_worker_that_hangs_in_the_middle_of_a_batch_is_killed_and_nothing_is_lost_or_twice(
@@ -70,13 +106,11 @@ def test_a_worker_that_hangs_in_the_middle_of_a_batch_is_killed_and_nothing_is_l
         running.running()
         sluice("produce", stdin=lines({"n": 0}))
         running.until("done with the first", lambda: running.total("event_count") == 1)
-        daemons = [one for one in running.processes() if "\0-m\0streaming.worker.daemon\0" in one.command]
-        workers = [one for daemon in daemons for one in below(daemon.pid)]
+        _, workers = pythons(running)
         assert workers
-        topics = Topics(kafka, {})
-        ends = {high for _, _, high in topics.offsets(f"{name}.to.alice")}
+        publishing = publishes(kafka, f"{name}.to.alice")
         sluice("produce", stdin=lines(*({"n": n} for n in range(1, many))))
-        running.until("publishing", lambda: {high for _, _, high in topics.offsets(f"{name}.to.alice")} != ends)
+        running.until("publishing", publishing)
         for worker in workers:
             worker.send(signal.SIGSTOP)
         sluice("produce", stdin=lines({"n": many}))
