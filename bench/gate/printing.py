@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.gate.verdict import Result
+from bench.markdown import table_lines
 
 HEADS = {"point": "left", "figure": "left", "now": "right", "recorded": "right", "unit": "left", "ratio": "right"}
 
@@ -22,8 +23,8 @@ def table(results: Sequence[Result]) -> Table:
 
 
 def markdown(results: Sequence[Result]) -> str:
-    align = [":---" if side == "left" else "---:" for side in HEADS.values()]
-    return "".join(f"| {' | '.join(line)} |\n" for line in (list(HEADS), align, *_cells(results)))
+    texts = [i for i, side in enumerate(HEADS.values()) if side == "left"]
+    return "".join(table_lines(list(HEADS), _cells(results), texts))
 
 
 def _cells(results: Sequence[Result]) -> list[list[str]]:

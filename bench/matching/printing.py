@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bench.markdown import table_lines
 from bench.matching.library import LibraryTimes
 from bench.matching.measure import BASELINE
 from bench.matching.measurement import Measurement
@@ -29,8 +30,7 @@ def markdown(measured: Sequence[Measurement], absent: Sequence[str] = ()) -> str
     """The first of these tables for a document, with an empty row for each algorithm that this machine cannot run."""
     head, *rows = _cells(measured)
     empty = [[name, *[""] * (len(head) - 2), "cannot run here"] for name in absent]
-    lines = [head, ["---", *["---:"] * (len(head) - 2), "---"], *rows, *empty]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return "".join(table_lines(head, [*rows, *empty], texts=(0, len(head) - 1)))
 
 
 def show_choices(rows: Sequence[Mapping[str, Any]], out: Console) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.table import Table
 
+from bench.markdown import table_lines
 from bench.system.run import Outcome, require, run
 from bench.system.sustained import CRITERION
 from rig.load import Load
@@ -109,9 +110,7 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    columns, texts = _texts(rows)
-    lines = [columns, [":---"] + ["---:"] * (len(columns) - 1), *texts]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + f"\n{CRITERION}\n"
+    return "".join(table_lines(*_texts(rows))) + f"\n{CRITERION}\n"
 
 
 def _texts(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.errors import BenchError
+from bench.markdown import table_lines
 
 HOME = Path(__file__).resolve().parents[2]
 COPIED = ("matchers", "bench")
@@ -173,12 +174,17 @@ class _Timing:
         return float(self._line())
 
 
+def cells(row: SweepRow) -> list[str]:
+    """A row of the table."""
+    ratios = ", ".join(f"{point} {ratio:.2f}" for point, ratio in row.ratios.items())
+    return [f"`{row.constant.name}`", row.value or "as it is, again", ratios]
+
+
 def main() -> None:
     names = sys.argv[1:]
-    sys.stdout.write("| constant | value | time / time with the present value |\n| --- | --- | --- |\n")
-    for row in sweep([c for c in SWEPT if not names or c.name in names]):
-        ratios = ", ".join(f"{point} {ratio:.2f}" for point, ratio in row.ratios.items())
-        sys.stdout.write(f"| `{row.constant.name}` | {row.value or 'as it is, again'} | {ratios} |\n")
+    rows = map(cells, sweep([c for c in SWEPT if not names or c.name in names]))
+    for line in table_lines(("constant", "value", "time / time with the present value"), rows, texts=(0, 1, 2)):
+        sys.stdout.write(line)
         sys.stdout.flush()
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bench.markdown import table_lines
 from bench.papers.tiles import PCM
 from bench.workloads.distributions import Distribution
 from bench.workloads.repeated import Repeated
@@ -127,11 +128,10 @@ def cells(row: ModelRow) -> list[str]:
 def main() -> None:
     n = int(sys.argv[1]) if len(sys.argv) > 1 else SUBSCRIPTIONS
     headers = ["workload", "way", *(text for c in COUNTERS for text in (c, "model", "error")), "matches"]
-    sys.stdout.write(f"| {' | '.join(headers)} |\n|{' --- |' * len(headers)}\n")
-    for name in POINTS:
-        for row in compare_model(name, n):
-            sys.stdout.write(f"| {' | '.join(cells(row))} |\n")
-            sys.stdout.flush()
+    rows = (cells(row) for name in POINTS for row in compare_model(name, n))
+    for line in table_lines(headers, rows, texts=(0, 1)):
+        sys.stdout.write(line)
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.errors import BenchError
+from bench.markdown import table_lines
 from bench.tiles.rival_kernels import BLOCK_WORDS, SCANNED, fill_bits, match_bits, scan_block
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher, SubscriptionTable
@@ -177,14 +178,17 @@ def time_rivals(workload: Workload, rounds: int = ROUNDS) -> list[RivalRow]:
     return [RivalRow(name, us[name], build_s[name], built[name].memory_bytes()) for name in RIVALS]
 
 
+def cells(row: RivalRow) -> list[str]:
+    """A row of the table."""
+    times = (f"{us:,.1f}" for us in row.us.values())
+    return [row.name, *times, f"{row.build_s:.2f}", f"{row.memory_bytes / 1e6:.0f}"]
+
+
 def main() -> None:
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     headers = ["index", *(f"batches of {batch:,}, µs" for batch in BATCHES), "build s", "MB"]
-    sys.stdout.write(f"| {' | '.join(headers)} |\n|{' --- |' * len(headers)}\n")
-    for row in time_rivals(Workload(subscriptions=n, events=max(BATCHES))):
-        times = (f"{us:,.1f}" for us in row.us.values())
-        size = f"{row.memory_bytes / 1e6:.0f}"
-        sys.stdout.write(f"| {' | '.join((row.name, *times, f'{row.build_s:.2f}', size))} |\n")
+    rows = time_rivals(Workload(subscriptions=n, events=max(BATCHES)))
+    sys.stdout.writelines(table_lines(headers, map(cells, rows)))
 
 
 if __name__ == "__main__":

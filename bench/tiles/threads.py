@@ -16,6 +16,7 @@ from time import perf_counter
 import numpy as np
 
 from bench.errors import BenchError
+from bench.markdown import table_lines
 from bench.workloads.synthetic import Workload
 from matchers.algorithms import tiles
 from matchers.contract.tables import Int32
@@ -59,12 +60,13 @@ def _compare(threads: int, found: Int32, expected: Int32) -> None:
 def main() -> None:
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     headers = ["threads", *(f"batches of {batch:,}, µs" for batch in BATCHES), *("times as fast" for _ in BATCHES)]
-    sys.stdout.write(f"| {' | '.join(headers)} |\n|{' --- |' * len(headers)}\n")
     rows = time_threads(Workload(subscriptions=n, events=max(BATCHES)), os.cpu_count() or 1)
+    cells = []
     for row in rows:
         times = (f"{us:,.2f}" for us in row.us.values())
         ratios = (f"{rows[0].us[batch] / us:.2f}" for batch, us in row.us.items())
-        sys.stdout.write(f"| {' | '.join((str(row.threads), *times, *ratios))} |\n")
+        cells.append((str(row.threads), *times, *ratios))
+    sys.stdout.writelines(table_lines(headers, cells, texts=()))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from bench.markdown import table_lines
 from bench.workloads.synthetic import Workload
 from matchers import EventBatch
 from matchers.algorithms import tiles
@@ -49,9 +50,9 @@ def main() -> None:
     n, batch = map(int, sys.argv[1:]) if len(sys.argv) == 3 else (1_000_000, 8_192)
     workload = replace(Workload(), subscriptions=n, events=batch)
     parts = traffic(tiles.build(workload.table()), workload.batch())
-    sys.stdout.write("| part | bytes per event | of them from memory, at most |\n| --- | ---: | ---: |\n")
-    for name, (near, far) in (parts | {"together": tuple(np.sum(list(parts.values()), axis=0))}).items():
-        sys.stdout.write(f"| {name} | {near:,.0f} | {far:,.0f} |\n")
+    together = {"together": tuple(np.sum(list(parts.values()), axis=0))}
+    rows = [(name, f"{near:,.0f}", f"{far:,.0f}") for name, (near, far) in (parts | together).items()]
+    sys.stdout.writelines(table_lines(("part", "bytes per event", "of them from memory, at most"), rows))
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ def test_a_point_that_fails_is_measured_once_more_and_the_better_attempt_counts(
     result = gate(monkeypatch, {"work": point}, file)
     head, line, *rows = cells(result)
     assert head == ["point", "figure", "now", "recorded", "unit", "ratio"]
-    assert line == [":---", ":---", "---:", "---:", ":---", "---:"]
+    assert line == ["---", "---", "---:", "---:", "---", "---:"]
     assert rows == [["work", "work", now, "1", "CPU s", ratio], ["", "p99", "-", "20", "ms", ""]]
     assert result.exit_code == failed
     assert ("work: once more, since it failed" in result.stderr) is (len(attempts) == 2)

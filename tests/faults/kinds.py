@@ -242,8 +242,8 @@ def settings(system: System, r: Random) -> float:
 def upgrade(system: System, r: Random) -> float:
     """Another version of the code takes over: with a checkpoint of its own while the older one runs, or with the same
     checkpoint after the older one was told to stop."""
-    began = time.monotonic()
     system.change_version()
+    began = time.monotonic()
     if r.choice((True, False)):
         rival(system, r)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from matchers.index.templates import FEWEST_DOCUMENTS
-from streaming.driver.isolation import failure, workers_hung, workers_lost
+from streaming.driver.isolation import WorkersLost, failure, workers_hung
 from streaming.driver.limits.time_limit import FIRST_S, TaggedJobs, TimeLimit
 from streaming.driver.runs.batch_run import OUTPUT
 from streaming.precompile import dry_run
@@ -93,7 +93,8 @@ def index(spark: SparkSession, algorithm: str, options: Mapping[str, Any]) -> No
     """Load the compiled kernels of an algorithm here and in the workers, which go on with batches meanwhile.
 
     One task at a time, so that all cores but one are left to a batch. Each gets the worker that has been idle longest.
-    Raises what `dry_run.indexed` raises, and PySpark's errors unless workers were killed.
+    A worker that is lost meanwhile is replaced by the next batch. Raises what `dry_run.indexed` raises, and errors of
+    the tasks.
     """
     made = dry_run.indexed(algorithm, options)
     dry_run.match(made, TaskSettings())
@@ -101,8 +102,5 @@ def index(spark: SparkSession, algorithm: str, options: Mapping[str, Any]) -> No
     (work,) = made.work(TaskSettings())
     spark.sparkContext.setJobDescription(f"warm-up of {algorithm}")
     for _ in range(2 * spark.sparkContext.defaultParallelism):
-        try:
+        with suppress(WorkersLost), _reported(spark, FIRST_S):
             rows.mapInArrow(work, OUTPUT).toArrow()
-        except PySparkException as error:
-            if not workers_lost(str(error)):
-                raise

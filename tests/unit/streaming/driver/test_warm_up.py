@@ -59,3 +59,23 @@ def test_workers_that_hang_are_killed_and_reported(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(WorkersLost, match="workers did not answer in time and were killed"):
         warm_up._run(session(monkeypatch, hang), WarmUp([], [], reads=True), "")
+
+
+def test_a_worker_that_is_lost_while_it_loads_an_index_does_not_end_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    reasons = iter(["Python worker exited unexpectedly", None])
+    tried = []
+
+    def load() -> None:
+        tried.append(reason := next(reasons))
+        if reason:
+            raise PySparkException(reason)
+
+    here = session(monkeypatch, None)
+    rows = SimpleNamespace(mapInArrow=lambda *_: SimpleNamespace(toArrow=load))
+    here.createDataFrame = lambda _: SimpleNamespace(coalesce=lambda _: rows)
+    warm_up.index(here, "scan", {})
+    assert len(tried) == 2
+
+    reasons = iter(["Traceback (most recent call last): …"])
+    with pytest.raises(PySparkException, match="Traceback"):
+        warm_up.index(here, "scan", {})
