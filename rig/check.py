@@ -107,6 +107,15 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
+class Comparison:
+    """The answer, and the deliveries that it counts as missing and as unexpected."""
+
+    answer: Answer
+    missing: Int64  # [answer.missing, 2] event and subscriber
+    unexpected: Int64  # [answer.unexpected] the index of each in Deliveries
+
+
+@dataclass(frozen=True, eq=False)
 class Expected:
     """Delivery d is key[d] = event * `subscribers` + subscriber, ascending, and lists id[start[d] : start[d + 1]]."""
 
@@ -117,6 +126,12 @@ class Expected:
 
 
 def check(changes: Changes, statuses: Statuses, events: Events, deliveries: Deliveries) -> Answer:
+    """Count the deliveries that are wrong, in each way."""
+    return compare(changes, statuses, events, deliveries).answer
+
+
+def compare(changes: Changes, statuses: Statuses, events: Events, deliveries: Deliveries) -> Comparison:
+    """Compare the deliveries with those that the changes, by their statuses, make of the events."""
     answered = answers(changes, statuses, events)
     wanted = expected(changes, statuses, answered, events)
     return _compared(wanted, _versions(statuses, answered, events), events, deliveries, answered.wrong)
@@ -240,7 +255,9 @@ def _versions(statuses: Statuses, answered: Answers, events: Events) -> Int64:
     return versions_seen
 
 
-def _compared(due: Expected, versions: Int64, events: Events, deliveries: Deliveries, wrong_statuses: int) -> Answer:
+def _compared(
+    due: Expected, versions: Int64, events: Events, deliveries: Deliveries, wrong_statuses: int
+) -> Comparison:
     """Compare the deliveries. An unexpected one counts only as unexpected; each copy is compared."""
     known = (deliveries.event >= 0) & (deliveries.subscriber < due.subscribers)
     key = np.where(known, deliveries.event * due.subscribers + deliveries.subscriber, -1)
@@ -248,7 +265,9 @@ def _compared(due: Expected, versions: Int64, events: Events, deliveries: Delive
     right = known & (np.append(due.key, -1)[place] == key)
     chosen, place = np.flatnonzero(right), place[right]  # [X] deliveries, and what they should be
     event = deliveries.event[chosen]
-    distinct = len(np.unique(place))
+    delivered = np.zeros(len(due.key), np.bool_)
+    delivered[place] = True
+    missing = due.key[~delivered]
 
     owner = np.repeat(np.arange(len(deliveries.event)), np.diff(deliveries.start))
     ids = deliveries.id[np.lexsort((deliveries.id, owner))]
@@ -261,12 +280,12 @@ def _compared(due: Expected, versions: Int64, events: Events, deliveries: Delive
     wanted = due.id[np.repeat(due.start[place[of_same_length]], length) + within]
     wrong_ids[np.repeat(of_same_length, length)[listed != wanted]] = True
 
-    return Answer(
+    answer = Answer(
         expected=len(due.key),
         delivered=len(deliveries.event),
-        missing=len(due.key) - distinct,
+        missing=len(missing),
         unexpected=int((~right).sum()),
-        twice=len(chosen) - distinct,
+        twice=len(chosen) - (len(due.key) - len(missing)),
         wrong_ids=int(wrong_ids.sum()),
         wrong_version=int(
             (deliveries.version[chosen] != np.clip(deliveries.version[chosen], *versions[event].T)).sum()
@@ -274,6 +293,7 @@ def _compared(due: Expected, versions: Int64, events: Events, deliveries: Delive
         wrong_bytes=int((deliveries.checksum[chosen] != events.checksum[event]).sum()),
         wrong_statuses=wrong_statuses,
     )
+    return Comparison(answer, np.column_stack(np.divmod(missing, due.subscribers)), np.flatnonzero(~right))
 
 
 def _start(parts: Sequence[Numbers]) -> Int64:

@@ -82,7 +82,7 @@ class ProcessTree:
         java = _pids(p for p in tasks if "java" in p.command.split("\0")[0])
         forked = [p for p in tasks if "\0streaming.worker.daemon\0" in p.command and p.pid not in java]
         daemons = [p for p in forked if p.parent in java]
-        workers = [p for p in forked if p not in daemons]  # some outlive their daemon
+        workers = [p for p in forked if p not in daemons]
         pool = [p for p in found if p.parent in _pids(drivers) and "multiprocessing.spawn" in p.command]
         return cls(found, drivers, jvms, daemons, workers, pool)
 

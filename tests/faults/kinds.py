@@ -95,9 +95,8 @@ def hang(system: System, r: Random) -> float:
 
 
 def daemon(system: System, r: Random) -> float:
-    """kill -9 of the process that forks those, or if that was killed before, of all that outlived it."""
-    tree = _running(system)
-    kill([r.choice(tree.daemons)] if tree.daemons else tree.workers)
+    """kill -9 of the process that forks those, with which they end."""
+    kill([r.choice(_running(system).daemons)])
     return 0.0
 
 

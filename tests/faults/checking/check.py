@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import islice, pairwise
 from typing import Any
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rig import check as living
-from rig.check import Answer, Deliveries, Events, Expected
+from rig.check import Answer, Events, Int64
 from rig.load import Load
 from rig.records import DeliveryRecord, RecordOrigin
 from tests.faults.checking.past import wrong_past
@@ -79,9 +82,8 @@ def check(
     changes, events = reading.as_changes(ends, aside), reading.as_events(ends, aside)
     statuses = reading.as_statuses(changes)
     listed, deliveries = reading.as_deliveries(events)
-    answer = living.check(changes, statuses, events, deliveries)
-    due = living.expected(changes, statuses, living.answers(changes, statuses, events), events)
-    missing = list(missing_of(due, deliveries, events))
+    compared = living.compare(changes, statuses, events, deliveries)
+    missing = list(missing_of(compared.missing, events))
     lost = [one for one in missing if not any(g.holds(*one) for g in gone)]
     disorder = [d for own in reading.deliveries.values() for d in out_of_order(own)]
     every = reading.rubbish | {at: reading.strange[at] for at in aside}
@@ -100,7 +102,7 @@ def check(
     past = list(wrong_past(reading, began))
     details = [
         *(f"missing: to r{s}, event {p}-{o}" for s, p, o in lost),
-        *(f"unexpected: {d}" for d in _unexpected(due, deliveries, listed)),
+        *(f"unexpected: {listed[i]}" for i in compared.unexpected.tolist()),
         *(f"twice: {d}" for d in twice(listed)),
         *(f"out of order: {d}" for d in disorder),
         *(f"dead letters: {text}" for text in dead),
@@ -108,7 +110,7 @@ def check(
         *(f"past: {text}" for text in past),
     ]
     return Found(
-        Answer(**(asdict(answer) | {"missing": len(lost)})),
+        Answer(**(asdict(compared.answer) | {"missing": len(lost)})),
         len(missing) - len(lost),
         len(disorder),
         len(dead),
@@ -152,18 +154,11 @@ def wrong_dead_letters(
     return found
 
 
-def missing_of(due: Expected, deliveries: Deliveries, events: Events) -> Iterator[tuple[int, int, int]]:
-    """(subscriber, partition, offset)"""
-    keys = np.setdiff1d(due.key, deliveries.event * due.subscribers + deliveries.subscriber)
-    for key in keys.tolist():
-        event, subscriber = divmod(key, due.subscribers)
+def missing_of(missing: Int64, events: Events) -> Iterator[tuple[int, int, int]]:
+    """Yield subscriber, partition and offset of each missing delivery (`Comparison.missing`)."""
+    for event, subscriber in missing.tolist():
         partition = int(np.searchsorted(events.start, event, side="right")) - 1
         yield subscriber, partition, event - int(events.start[partition])
-
-
-def _unexpected(due: Expected, deliveries: Deliveries, listed: Sequence[DeliveryRecord]) -> list[DeliveryRecord]:
-    keys = deliveries.event * due.subscribers + deliveries.subscriber
-    return [listed[i] for i in np.flatnonzero((deliveries.event < 0) | ~np.isin(keys, due.key)).tolist()]
 
 
 def wrong_transactions(numbers: Sequence[int], transactions: Outcomes) -> Iterator[str]:
@@ -191,7 +186,7 @@ def _wrong_events(
     own = [events.checksum[a:b][of_load[a:b]] for a, b in pairwise(start)]
     most = max(len(part) for part in own)
     last = max((first for first, _ in spread), default=0)
-    written = np.array([crc32(event) for event in islice(load.events(), last + most * partitions)], np.uint32)
+    written = _written(load).first(last + most * partitions)
     numbers = np.arange(len(written))
     to = numbers % (spread[0][1] if spread else partitions)
     for first, n in spread[1:]:
@@ -199,6 +194,22 @@ def _wrong_events(
     for p, part in enumerate(own):
         if wrong := np.flatnonzero(part != written[to == p][: len(part)]).tolist():
             yield f"partition {p} has {len(wrong)} other events than were written, the first is its {wrong[0]}th"
+
+
+class _Written:
+    """The checksums of the events of a load, each computed once: a run checks all of them after each fault."""
+
+    def __init__(self, load: Load) -> None:
+        self._events = load.events()
+        self._checksums = array("I")
+
+    def first(self, n: int) -> NDArray[np.uint32]:
+        """[n]"""
+        self._checksums.extend(map(crc32, islice(self._events, max(n - len(self._checksums), 0))))
+        return np.array(self._checksums[:n], np.uint32)
+
+
+_written = cache(_Written)
 
 
 def _by_kind(details: Iterable[str]) -> list[list[str]]:

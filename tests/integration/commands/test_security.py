@@ -155,34 +155,65 @@ def test_passwords_are_rotated_by_a_second_user_of_the_same_permissions(users: U
         assert refused.ended() == 1
 
 
+class Filed:
+    """A user with the permissions of the job, whose password is in a file."""
+
+    def __init__(self, name: str, users: Users, secured: Secured) -> None:
+        self._name, self._secured = name, secured
+        self.file = users.directory / f"password-{name}"
+        secured.allow([replace(right, who=name) for right in RIGHTS if right.who == "job"])
+        self.password(_password(name))
+        often = '[kafka.client]\n"connections.max.idle.ms" = "1000"'  # a login after each pause
+        settings = secured.settings(name, f"${{file:{self.file}}}").replace("[kafka.client]", often)
+        assert SECRET not in settings
+        self.flags = users.file(name, settings)
+        users.as_("registrar", "subscribe", "--id", name, "--subscriber", "alice", "--pattern", f'{{"{name}": [1, 2]}}')
+
+    def password(self, new: str) -> None:
+        """Change it at the broker and in the file."""
+        self._secured.add_user(self._name, new)
+        self.file.write_text(new + "\n")
+
+    def delivered(self, users: Users) -> list[int]:
+        """Return the events of this user's test that alice got."""
+        events = [orjson.loads(line) for line in users.as_("alice", "consume", "alice").splitlines()]
+        return [event[self._name] for event in events if self._name in event]
+
+
 def test_a_password_in_a_file_is_changed_while_the_job_runs(users: Users, secured: Secured) -> None:
     """As docs/how-to/maintain.md has it: whoever logs in afterwards, does so with the new password."""
-    secured.add_user("filed", _password("filed"))
-    secured.allow([replace(right, who="filed") for right in RIGHTS if right.who == "job"])
-    file = users.directory / "password"
-    file.write_text(_password("filed") + "\n")
-    often = '[kafka.client]\n"connections.max.idle.ms" = "1000"'  # a login after each pause
-    settings = secured.settings("filed", f"${{file:{file}}}").replace("[kafka.client]", often)
-    assert SECRET not in settings
-    config = users.file("filed", settings)
-    users.as_("registrar", "subscribe", "--id", "filed", "--subscriber", "alice", "--pattern", '{"file": [1, 2]}')
-    topics = Cluster.of(load(config[1])).topics()
-    with job(users, *config) as running:
+    filed = Filed("filed", users, secured)
+    topics = Cluster.of(load(filed.flags[1])).topics()
+    with job(users, *filed.flags) as running:
         running.running()
-        users.as_("producer", "produce", stdin='{"file": 1}\n')
+        users.as_("producer", "produce", stdin='{"filed": 1}\n')
         running.until("delivered", lambda: running.total("delivery_count") == 1)
         assert "deliveries.alice" in topics.partitions()
-        secured.add_user("filed", f"new-{_password('filed')}")
-        file.write_text(f"new-{_password('filed')}\n")
+        filed.password(f"new-{_password('filed')}")
         time.sleep(3)  # until connections are closed
         assert "deliveries.alice" in topics.partitions()
-        users.as_("producer", "produce", stdin='{"file": 2}\n')
+        users.as_("producer", "produce", stdin='{"filed": 2}\n')
         running.until("delivered again", lambda: running.total("delivery_count") == 2)
-    delivered = [orjson.loads(line) for line in users.as_("alice", "consume", "alice").splitlines()]
-    assert [event["file"] for event in delivered if "file" in event] == [1, 2]
-    shown = users("config", "show", *config)
-    assert shown.count(f"${{file:{file}}}") == 2
+    assert filed.delivered(users) == [1, 2]
+    shown = users("config", "show", *filed.flags)
+    assert shown.count(f"${{file:{filed.file}}}") == 2
     assert SECRET not in shown + "".join([*map(str, running.lines), *running.other])
+
+
+def test_a_standby_takes_over_with_a_password_that_changed_while_it_waited(users: Users, secured: Secured) -> None:
+    filed = Filed("waited", users, secured)
+    with job(users, "--standby", *filed.flags, fresh=True) as first:
+        first.running()
+        users.as_("producer", "produce", stdin='{"waited": 1}\n')
+        first.until("delivered", lambda: first.total("delivery_count") == 1)
+        with job(users, "--standby", *filed.flags, fresh=True) as second:
+            second.until("ready", lambda: any(line["event"] == "standby_ready" for line in second.lines))
+            filed.password(f"new-{_password('waited')}")
+            first.process.send_signal(signal.SIGKILL)
+            second.running()
+            users.as_("producer", "produce", stdin='{"waited": 2}\n')
+            second.until("delivered", lambda: second.total("delivery_count") == 1)
+    assert filed.delivered(users) == [1, 2]
 
 
 def test_a_subscriber_reads_no_other_ones_deliveries(users: Users, secured: Secured) -> None:

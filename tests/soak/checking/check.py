@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rig import check as living
-from rig.check import Answer, Changes, Deliveries, Events, Statuses
+from rig.check import Answer, Changes, Comparison, Deliveries, Events, Statuses
 from rig.load import Load
 from streaming.latencies import Latencies
 from tests.faults.checking.check import missing_of
@@ -108,9 +108,10 @@ class Check:
         shifted = self._shifted(statuses, changes, len(carried), end)
         self._add_in_force(statuses, shifted.change[len(carried) :], changes)
         deliveries = self._deliveries_of(events, end, last)
-        answer = living.check(changes, shifted, events, deliveries)
+        compared = living.compare(changes, shifted, events, deliveries)
+        answer = compared.answer
         if not answer.right:
-            self._describe(changes, shifted, events, deliveries, answer)
+            self._describe(compared, events)
         self._in_force.apply(window)
         self._add(answer, events, window)
         self._events_begin = end
@@ -197,13 +198,10 @@ class Check:
             subscriber, partition = divmod(int(key[i]), partitions)
             self._tell(f"out of order: to r{subscriber}, event {partition}-{offset[i]} behind {before[i]}")
 
-    def _describe(
-        self, changes: Changes, statuses: Statuses, events: Events, deliveries: Deliveries, answer: Answer
-    ) -> None:
-        counted = {n: c for n, c in answer.as_data().items() if c and n not in ("expected", "delivered")}
+    def _describe(self, compared: Comparison, events: Events) -> None:
+        counted = {n: c for n, c in compared.answer.as_data().items() if c and n not in ("expected", "delivered")}
         self._tell(f"events {self._events_begin.tolist()} and on: {counted}")
-        due = living.expected(changes, statuses, living.answers(changes, statuses, events), events)
-        for subscriber, partition, offset in islice(missing_of(due, deliveries, events), SHOWN):
+        for subscriber, partition, offset in islice(missing_of(compared.missing, events), SHOWN):
             self._tell(f"missing: to r{subscriber}, event {partition}-{offset + self._events_begin[partition]}")
 
     def _tell(self, text: str) -> None:
