@@ -107,7 +107,7 @@ class Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class ComparedDeliveries:
     """The answer, and the deliveries that it counts as missing and as unexpected."""
 
     answer: Answer
@@ -130,7 +130,7 @@ def check(changes: Changes, statuses: Statuses, events: Events, deliveries: Deli
     return compare(changes, statuses, events, deliveries).answer
 
 
-def compare(changes: Changes, statuses: Statuses, events: Events, deliveries: Deliveries) -> Compared:
+def compare(changes: Changes, statuses: Statuses, events: Events, deliveries: Deliveries) -> ComparedDeliveries:
     """Compare the deliveries with those that the changes, by their statuses, make of the events."""
     answered = answers(changes, statuses, events)
     wanted = expected(changes, statuses, answered, events)
@@ -255,7 +255,9 @@ def _versions(statuses: Statuses, answered: Answers, events: Events) -> Int64:
     return versions_seen
 
 
-def _compared(due: Expected, versions: Int64, events: Events, deliveries: Deliveries, wrong_statuses: int) -> Compared:
+def _compared(
+    due: Expected, versions: Int64, events: Events, deliveries: Deliveries, wrong_statuses: int
+) -> ComparedDeliveries:
     """Compare the deliveries. An unexpected one counts only as unexpected; each copy is compared."""
     known = (deliveries.event >= 0) & (deliveries.subscriber < due.subscribers)
     key = np.where(known, deliveries.event * due.subscribers + deliveries.subscriber, -1)
@@ -291,7 +293,7 @@ def _compared(due: Expected, versions: Int64, events: Events, deliveries: Delive
         wrong_bytes=int((deliveries.checksum[chosen] != events.checksum[event]).sum()),
         wrong_statuses=wrong_statuses,
     )
-    return Compared(answer, np.column_stack(np.divmod(missing, due.subscribers)), np.flatnonzero(~right))
+    return ComparedDeliveries(answer, np.column_stack(np.divmod(missing, due.subscribers)), np.flatnonzero(~right))
 
 
 def _start(parts: Sequence[Numbers]) -> Int64:

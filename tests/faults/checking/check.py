@@ -155,7 +155,7 @@ def wrong_dead_letters(
 
 
 def missing_of(missing: Int64, events: Events) -> Iterator[tuple[int, int, int]]:
-    """Yield subscriber, partition and offset of each missing delivery (`Compared.missing`)."""
+    """Yield subscriber, partition and offset of each missing delivery (`ComparedDeliveries.missing`)."""
     for event, subscriber in missing.tolist():
         partition = int(np.searchsorted(events.start, event, side="right")) - 1
         yield subscriber, partition, event - int(events.start[partition])

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rig import check as living
-from rig.check import Answer, Changes, Compared, Deliveries, Events, Statuses
+from rig.check import Answer, Changes, ComparedDeliveries, Deliveries, Events, Statuses
 from rig.load import Load
 from streaming.latencies import Latencies
 from tests.faults.checking.check import missing_of
@@ -198,7 +198,7 @@ class Check:
             subscriber, partition = divmod(int(key[i]), partitions)
             self._tell(f"out of order: to r{subscriber}, event {partition}-{offset[i]} behind {before[i]}")
 
-    def _describe(self, compared: Compared, events: Events) -> None:
+    def _describe(self, compared: ComparedDeliveries, events: Events) -> None:
         counted = {n: c for n, c in compared.answer.as_data().items() if c and n not in ("expected", "delivered")}
         self._tell(f"events {self._events_begin.tolist()} and on: {counted}")
         for subscriber, partition, offset in islice(missing_of(compared.missing, events), SHOWN):
