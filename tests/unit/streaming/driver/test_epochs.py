@@ -295,13 +295,14 @@ def test_it_goes_on_until_there_is_something_behind_what_spark_has_planned(stage
 
 
 def test_it_lets_spark_plan_now_and_then_while_events_come(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epoch_batches, "SPARK_PLANS_EVERY_S", 10.0)
+    monkeypatch.setattr(epoch_batches, "SECONDS", 0.8)
+    monkeypatch.setattr(epoch_batches, "SPARK_PLANS_EVERY_S", 2.0)
     callback = batches(stage)
     stage.change("b", BOB)
     stage.brokers.on_fetch = lambda: stage.event(A, {"x": 1})
     began = stage.brokers.now
     call(callback)
-    assert 10.0 <= stage.brokers.now - began < 10.0 + 2 * epoch_batches.SECONDS
+    assert 2.0 <= stage.brokers.now - began < 2.0 + 2 * epoch_batches.SECONDS
 
 
 def test_with_a_quota_the_deliveries_of_a_bounded_epoch_are_counted_first(stage: Stage) -> None:
