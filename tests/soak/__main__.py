@@ -26,22 +26,25 @@ def main() -> int:
     arguments.add_argument("--subscriptions", type=int, default=1_000_000)
     arguments.add_argument("--events", type=float, default=10_000.0, help="per second")
     arguments.add_argument("--changes", type=float, default=500.0, help="of subscriptions, per second")
+    arguments.add_argument("--subscribers", type=int, default=200, help="each has a topic of its own")
     arguments.add_argument("--retention", type=float, default=10.0, help="minutes for which the broker keeps records")
     arguments.add_argument("--restart", action="store_true", help="stop the job and start it again before the load")
     arguments.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the job")
+    arguments.add_argument(
+        "--broker", action="append", default=[], metavar="NAME=VALUE", help="a setting of the broker"
+    )
     arguments.add_argument("--json", type=Path, help="a file for the outcome, with all samples")
     arguments.add_argument("--picture", type=Path, help="a file for the picture")
     given = arguments.parse_args()
     try:
-        load = Load(given.subscriptions, given.events, given.changes, 60 * given.hours)
+        load = Load(given.subscriptions, given.events, given.changes, 60 * given.hours, given.subscribers)
     except LoadError as error:
         arguments.error(str(error))
     for file in (given.json, given.picture):
         if file and not file.absolute().parent.is_dir():
             arguments.error(f"there is no directory {file.absolute().parent}")
-    if wrong := [text for text in given.set if "=" not in text]:
-        arguments.error(f"--set {wrong[0]} has no value")
-    outcome = Outcome(load, dict(text.split("=", 1) for text in given.set), given.retention, given.restart)
+    flags, broker = (_pairs(arguments, f"--{name}", getattr(given, name)) for name in ("set", "broker"))
+    outcome = Outcome(load, flags, given.retention, given.restart, broker)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     began = time.monotonic()
@@ -54,6 +57,12 @@ def main() -> int:
     finally:
         _write(outcome, given.json, given.picture)
     return outcome.exit_code
+
+
+def _pairs(arguments: argparse.ArgumentParser, option: str, texts: list[str]) -> dict[str, str]:
+    if wrong := [text for text in texts if "=" not in text]:
+        arguments.error(f"{option} {wrong[0]} has no value")
+    return dict(text.split("=", 1) for text in texts)
 
 
 def _write(outcome: Outcome, json: Path | None, picture: Path | None) -> None:

@@ -165,8 +165,8 @@ def _logarithmic(axes: Axes) -> None:
 def _title(outcome: Outcome) -> str:
     load = outcome.load
     asked = (
-        f"{load.subscriptions:,} subscriptions, {load.events_per_second:,.0f} events/s, "
-        f"{load.changes_per_second:,.0f} changes/s, {load.minutes:,.0f} minutes"
+        f"{load.subscriptions:,} subscriptions of {load.subscribers:,} subscribers, "
+        f"{load.events_per_second:,.0f} events/s, {load.changes_per_second:,.0f} changes/s, {load.minutes:,.0f} minutes"
     )
     checked = f"{outcome.checked.get('delivered', 0):,} deliveries"
     words = "all right" if outcome.right else "WRONG or incomplete"

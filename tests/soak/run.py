@@ -33,6 +33,7 @@ class Outcome:
     settings: Mapping[str, str]
     retention_minutes: float
     restart: bool = False  # the job was stopped and started again before the load
+    broker: Mapping[str, str] = field(default_factory=dict)  # its settings
     start: dict[str, dict[str, float]] = field(default_factory=dict)  # the steps until all was ready: s, MB of the job
     samples: list[dict[str, Any]] = field(default_factory=list)
     written: dict[str, float] = field(default_factory=dict)  # events, changes and seconds, by the generator
@@ -74,7 +75,9 @@ def run(outcome: Outcome, tell: Tell, seen: Seen, every_s: float = EVERY_S, wind
     load = outcome.load
     window_s = window_s or WINDOW_S * max(1.0, load.subscriptions / MILLION)
     try:
-        with System(load, outcome.settings, outcome.retention_minutes, window_s, outcome.restart) as system:
+        with System(
+            load, outcome.settings, outcome.retention_minutes, window_s, outcome.restart, outcome.broker
+        ) as system:
             outcome.start = system.start
             for name, step in system.start.items():
                 tell(f"{name.replace('_', ' ')} after {step['s']:,.1f} s, the job had {step['job_mb']:,} MB at most")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
@@ -42,9 +43,16 @@ class System:
     started again before the load. Nothing is left of it afterwards."""
 
     def __init__(
-        self, load: Load, flags: Mapping[str, str], retention_minutes: float, window_s: float, restart: bool = False
+        self,
+        load: Load,
+        flags: Mapping[str, str],
+        retention_minutes: float,
+        window_s: float,
+        restart: bool = False,
+        broker: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._load, self._flags, self._window_s, self._restart = load, flags, window_s, restart
+        self._broker = broker
         self._retention_ms = round(60_000 * retention_minutes)
         self.start: dict[str, dict[str, float]] = {}
         self._jobs: list[JobProcess] = []
@@ -60,7 +68,9 @@ class System:
 
     def _enter(self, stack: ExitStack) -> None:
         ms = self._retention_ms
-        here = self.place = stack.enter_context(place(NAME, self._flags, broker=_retention(ms), kept_ms=ms))
+        here = self.place = stack.enter_context(
+            place(NAME, self._flags, broker={**_retention(ms), **self._broker}, kept_ms=ms)
+        )
         (here.directory / TEMPORARY).mkdir()
         settings = here.settings
         topics = settings.events.topic, settings.subscriptions.topic

@@ -28,9 +28,15 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def test_everything_is_delivered_right_and_sampled_and_nothing_is_left(directory: Path, tmp_path: Path) -> None:
-    outcome = Outcome(TOY, SCAN, retention_minutes=1.0, restart=True)
+    outcome = Outcome(TOY, SCAN, retention_minutes=1.0, restart=True, broker={"num.io.threads": "3"})
     told: list[str] = []
-    run(outcome, told.append, lambda _: None, every_s=1.0, window_s=2.0)
+    of_the_broker: list[str] = []
+
+    def seen(_: object) -> None:
+        (properties,) = directory.glob("*/broker/server.properties")
+        of_the_broker[:] = properties.read_text().splitlines()
+
+    run(outcome, told.append, seen, every_s=1.0, window_s=2.0)
     data = orjson.loads(orjson.dumps(outcome.as_data()))
     assert outcome.right, told + list(verdicts(outcome))
     assert [*data["start"]] == [
@@ -49,6 +55,7 @@ def test_everything_is_delivered_right_and_sampled_and_nothing_is_left(directory
     for place in ("events", "subscriptions", "statuses", "deliveries", "broker", "checkpoint"):
         assert max(sample["disk_mb"][place] for sample in outcome.samples) > 0
     assert sum(sample["job"]["batches"] for sample in outcome.samples) > 3
+    assert "num.io.threads=3" in of_the_broker
     draw(outcome, tmp_path / "soak.png")
     assert (tmp_path / "soak.png").stat().st_size > 10_000
     assert not list(directory.glob("sluice-*"))
