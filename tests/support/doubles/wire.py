@@ -136,8 +136,10 @@ class Wire:
 
 
 def _made(kind: Any, thing: Any, version: int) -> Any:
-    """A response, or a structure of one, with what `thing` says and Kafka's defaults."""
-    values = {name: getattr(thing, name) for name in kind.fields if hasattr(thing, name)}
+    """A response, or a structure of one, with Kafka's defaults and with what `thing` says as far as the version has
+    it."""
+    there = (name for name, field in kind.fields.items() if field.for_version_q(version))
+    values = {name: getattr(thing, name) for name in there if hasattr(thing, name)}
     for name, value in values.items():
         if kind.fields[name].is_struct_array() and value is not None:
             values[name] = [_made(kind.fields[name].data_class, one, version) for one in value]

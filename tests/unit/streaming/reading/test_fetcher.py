@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from kafka import errors
+from kafka.protocol.metadata import ApiVersionsRequest
 
 from streaming.errors import BrokerUnreachable, Forbidden, JobError, OffsetsBeyondEnd, TopicMissing, Unreadable
 from streaming.publishing.connection.client import Client
@@ -538,3 +539,13 @@ def test_an_error_of_transactions_is_named_as_the_brokers(stage: Stage) -> None:
     spoiled(stage, change)
     with pytest.raises(JobError, match="Kafka rejected Fetch of events"):
         stage.read(stage.fetcher(A), 1)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_the_double_answers_in_any_version_what_that_version_has(stage: Stage, version: int) -> None:
+    """The features of transactions are of version 3 on."""
+    request = ApiVersionsRequest(version=version, client_software_name="x", client_software_version="1")
+    request.with_header(correlation_id=7, client_id="c")
+    _, (_, answer) = stage.wire.answer(0, bytes(request.encode(header=True)))
+    assert answer is not None
+    assert (b"transaction.version" in answer) == (version >= 3)
