@@ -60,8 +60,10 @@ class SubscriptionTable:
         if np.isnan(lo).any() or np.isnan(hi).any():
             at = int(np.flatnonzero(np.isnan(lo) | np.isnan(hi))[0])
             raise TableError(f"interval {at} has a bound that is NaN; an open end is -inf or inf")
-        order = np.lexsort((lo, col, sub))
-        sub, col, lo, hi = sub[order], col[order], lo[order], hi[order]
+        ascending = (sub[1:] > sub[:-1]) | ((sub[1:] == sub[:-1]) & (col[1:] > col[:-1]))
+        if not ascending.all():
+            order = np.lexsort((lo, col, sub))
+            sub, col, lo, hi = sub[order], col[order], lo[order], hi[order]
         n = merge(sub, col, lo, hi)
         return cls(_frozen(sub[:n]), _frozen(col[:n]), _frozen(lo[:n]), _frozen(hi[:n]), n_subscriptions, n_columns)
 

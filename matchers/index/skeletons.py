@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from matchers.contract.tables import Float64, Int32, Int64, offsets_of
 from matchers.index.kernels.json import Documents
 from matchers.index.kernels.skeleton import Shapes, SkeletonSlots, skeletons
+from matchers.index.texts import Texts
+from matchers.kernels.texts import take
 
 _ROOM_BYTES, _ROOM_SHAPES = 1 << 20, 1 << 12
 _SPELLED = {"t": "true", "f": "false", "n": "null"}
@@ -55,12 +57,12 @@ class Skeletons:
         different = tuple(whole[a:b] for a, b in pairwise(shapes.end[: n_shapes + 1].tolist()))
         return cls(different, shape, slots.offsets, slots.number[:m], slots.start[:m], slots.length[:m], text)
 
-    def texts(self, values: Int64) -> list[bytes]:
+    def texts(self, values: Int64) -> Texts:
         """The texts of these values."""
-        whole = memoryview(self.text)  # type: ignore[arg-type]
-        begins = self.start[values].tolist()
-        ends = (self.start[values] + self.length[values]).tolist()
-        return [bytes(whole[a:b]) for a, b in zip(begins, ends, strict=True)]
+        start = offsets_of(self.length[values])
+        text = np.empty(start[-1], np.uint8)
+        take(self.text, self.start, values, text, start)
+        return Texts(text, start)
 
 
 def joined(documents: Sequence[bytes]) -> Documents:

@@ -69,14 +69,14 @@ class Template:
                 bounds, known = _codes(operators, values, first)
             cuts.append(known)
             for low, high in bounds:
-                columns.append(np.full(n, c, np.int32))
+                columns.append(c)
                 lows.append(low)
                 highs.append(high)
         table = SubscriptionTable.from_intervals(
-            np.tile(np.arange(n, dtype=np.int32), len(columns)),
-            np.concatenate(columns) if columns else [],
-            np.concatenate(lows) if lows else [],
-            np.concatenate(highs) if highs else [],
+            np.repeat(np.arange(n, dtype=np.int32), len(columns)),
+            np.tile(np.array(columns, np.int32), n),
+            np.array(lows).T.ravel(),
+            np.array(highs).T.ravel(),
             n_subscriptions=n,
             n_columns=len(self.predicates),
         )
@@ -140,10 +140,9 @@ def _codes(
             (region,) = cast("tuple[tuple[bytes, bytes]]", operator.constraint().regions[TOKEN])
             ranges.append(([region], np.zeros(len(first), np.int64)))
             continue
-        place: dict[bytes, int] = {}
-        seen = [place.setdefault(t, len(place)) for t in values.texts(first + slot_of(text))]
+        different, which = values.texts(first + slot_of(text)).distinct()
         region_of = starting_with if isinstance(operator, Prefix) else exactly
-        ranges.append(([region_of(token("") + t) for t in place], np.array(seen, np.int64)))
+        ranges.append(([region_of(token("") + t) for t in different.encoded()], which))
     cuts = sorted({cut for pairs, _ in ranges for pair in pairs for cut in pair})
     at = {cut: i for i, cut in enumerate(cuts)}
     bounds = []

@@ -47,10 +47,12 @@ class Texts:
 
     def at(self, positions: Int32 | Int64) -> list[str]:
         """The texts at these positions."""
-        some = self.take(positions)
-        whole = some.text.tobytes()
-        ends = some.start.tolist()
-        return [whole[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(ends)]
+        return [text.decode("utf-8", "surrogatepass") for text in self.take(positions).encoded()]
+
+    def encoded(self) -> list[bytes]:
+        """The texts in UTF-8."""
+        whole = self.text.tobytes()
+        return [whole[a:b] for a, b in pairwise(self.start.tolist())]
 
     def take(self, positions: Int32 | Int64) -> Texts:
         start = offsets_of(self.start[positions + 1] - self.start[positions])
@@ -63,6 +65,11 @@ class Texts:
         position = np.empty(len(wanted), np.int32)
         kernels.find(self.text, self.start, self._table[0], wanted.text, wanted.start, position)
         return position
+
+    def distinct(self) -> tuple[Texts, Int64]:
+        """The different texts, and the position of each text among them."""
+        number = np.cumsum(self.last) - 1
+        return self.take(np.flatnonzero(self.last)), number[self.find(self)]
 
     @property
     def last(self) -> Bools:

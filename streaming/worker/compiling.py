@@ -152,8 +152,8 @@ def _frequent(changes: ChangeRecords, values: pa.BinaryArray, outcomes: list[Any
     parts = []
     for form, documents in by_shape(skeletons, _form):
         first = skeletons.offsets[documents]
-        subscribers = [t.decode() for t in skeletons.texts(first + form.subscriber)]
-        ids = [None] * len(documents) if form.id is None else skeletons.texts(first + form.id)
+        subscribers = [t.decode() for t in skeletons.texts(first + form.subscriber).encoded()]
+        ids = [None] * len(documents) if form.id is None else skeletons.texts(first + form.id).encoded()
         valid = {s for s in set(subscribers) if SUBSCRIBER.fullmatch(s)}
         taken, rows, subscriptions = [], [], []
         for i, (row, written, subscriber) in enumerate(zip(documents.tolist(), ids, subscribers, strict=True)):

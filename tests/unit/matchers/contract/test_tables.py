@@ -40,6 +40,20 @@ def test_intervals_are_sorted_and_joined() -> None:
     assert built.needed.tolist() == [1, 1, 0]
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1)])
+def test_intervals_in_any_order_make_the_same_table(order: tuple[int, ...]) -> None:
+    """Those that ascend already are not sorted."""
+    ascending = [(0, 0, 1, 2), (0, 1, 5, 3), (1, 0, -inf, 4), (2, 1, 7, inf)]
+    built = table(*(ascending[i] for i in order))
+    assert rows(built) == [(0, 0, 1, 2), (0, 1, inf, -inf), (1, 0, -inf, 4), (2, 1, 7, inf)]
+
+
+def test_a_table_has_arrays_of_its_own() -> None:
+    given = [np.array([0, 1], np.int32), np.array([0, 0], np.int32), np.array([5.0, 1.0]), np.array([3.0, 2.0])]
+    SubscriptionTable.from_intervals(*given, n_subscriptions=2, n_columns=1)
+    assert [array.tolist() for array in given] == [[0, 1], [0, 0], [5, 1], [3, 2]]
+
+
 def test_an_interval_within_another_does_not_shorten_it() -> None:
     assert rows(table((0, 0, 0, 9), (0, 0, 1, 2), (0, 0, 5, 8))) == [(0, 0, 0, 9)]
 

@@ -39,6 +39,10 @@ def check(texts: list[str], wanted: list[str]) -> None:
     assert [found[i] for i in range(len(texts))] == texts
     assert found.find(Texts.of(wanted)).tolist() == [places.get(text, -1) for text in wanted]
     assert found.last.tolist() == [places[text] == i for i, text in enumerate(texts)]
+    different, which = found.distinct()
+    assert sorted(different) == sorted(set(texts))
+    assert [different[i] for i in which.tolist()] == texts
+    assert found.encoded() == [text.encode("utf-8", "surrogatepass") for text in texts]
 
 
 @pytest.mark.parametrize("name", LISTS)
