@@ -84,4 +84,5 @@ def _members(documents: Sequence[bytes]) -> tuple[Skeletons, Int32]:
     written = np.empty(len(whole.text) + 2 * most, np.uint8)
     begins, ends, owner = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int32)
     n = members(whole, written, begins, ends, owner)
+    written.flags.writeable = False  # as other documents, for which kernels are compiled
     return Skeletons.of(written, begins[:n], ends[:n]), owner[:n]
