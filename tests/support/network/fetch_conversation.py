@@ -36,6 +36,7 @@ POLL_S = 0.05
 MOST_POLLS = 400
 MOST_ERRORS = 12
 CLIENT_TIMEOUT_S = 1.0
+SILENT_S = 1.0  # less than all polls take: a frame that never ends keeps its connection silent
 NEVER = 1 << 62  # an offset behind all
 # In place of hundreds of megabytes, so that bombs are small and many.
 SMALL_LIMIT_BYTES = 1 << 20
@@ -177,6 +178,7 @@ def run(patch: pytest.MonkeyPatch, r: Random) -> list[str]:
     for module in (plain, unpacking):
         patch.setattr(module, "MOST_RECORD_BYTES", SMALL_LIMIT_BYTES)
     patch.setattr(legacy, "MOST_MESSAGE_BYTES", SMALL_LIMIT_BYTES)
+    patch.setattr("streaming.reading.fetcher.SILENT_S", SILENT_S)
     conversation = _Conversation(r)
     with suppress(_Stuck):
         conversation.run()
