@@ -53,8 +53,8 @@ class Skeletons:
         )
         shape = np.empty(n, np.int32)
         n_shapes, m = skeletons(Documents(text, begins, ends), shapes, slots, shape)
-        whole = shapes.text[: shapes.end[n_shapes]].tobytes()
         slots.start.flags.writeable = False  # as those of `Texts`, for which `take` is compiled
+        whole = shapes.text[: shapes.end[n_shapes]].tobytes()
         different = tuple(whole[a:b] for a, b in pairwise(shapes.end[: n_shapes + 1].tolist()))
         return cls(different, shape, slots.offsets, slots.number[:m], slots.start[:m], slots.length[:m], text)
 

@@ -136,8 +136,7 @@ class Wire:
 
 
 def _made(kind: Any, thing: Any, version: int) -> Any:
-    """A response, or a structure of one, with Kafka's defaults and with what `thing` says as far as the version has
-    it."""
+    """A response, or a structure of one: the fields of this version, from `thing` or else Kafka's defaults."""
     there = (name for name, field in kind.fields.items() if field.for_version_q(version))
     values = {name: getattr(thing, name) for name in there if hasattr(thing, name)}
     for name, value in values.items():

@@ -42,7 +42,7 @@ def test_intervals_are_sorted_and_joined() -> None:
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1)])
 def test_intervals_in_any_order_make_the_same_table(order: tuple[int, ...]) -> None:
-    """Those that ascend already are not sorted."""
+    """Intervals that already ascend skip the sort."""
     ascending = [(0, 0, 1, 2), (0, 1, 5, 3), (1, 0, -inf, 4), (2, 1, 7, inf)]
     built = table(*(ascending[i] for i in order))
     assert rows(built) == [(0, 0, 1, 2), (0, 1, inf, -inf), (1, 0, -inf, 4), (2, 1, 7, inf)]
