@@ -112,7 +112,7 @@ COMMANDS = {
             "Print the JSON Schema of a subscription, for editors and checks; config/subscription.schema.json is a "
             "copy.",
         ),
-        "bench": ("bench.command", "Benchmark algorithms or the whole system; every answer is checked."),
+        "bench": ("bench.commands", "Benchmark algorithms or the whole system; every answer is checked."),
     },
 }
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import run_stream
-from bench import command
+from bench.commands import papers
 from bench.matching import choices
 from bench.matching.choices import GridPoint
 from bench.workloads.prepared import Scenario
@@ -76,7 +76,7 @@ def test_points_of_the_file_are_not_measured_again(tmp_path: Path, monkeypatch: 
         asked.append((workload, n))
         yield replace(POINT, workload=workload, subscriptions=n)
 
-    monkeypatch.setattr(command, "compare", compare)
+    monkeypatch.setattr(papers, "compare", compare)
     out = ("--out", str(tmp_path / "choices.csv"))
     assert run("--workloads", "hem", "--sizes", "30", *out).exit_code == 0
     result = run("--workloads", "hem,rein", "--sizes", "30,50", *out)
@@ -93,7 +93,7 @@ def test_the_workloads_of_papers_are_compared_once_each(tmp_path: Path, monkeypa
         asked[workload] = scenario
         yield replace(POINT, workload=workload)
 
-    monkeypatch.setattr(command, "compare", compare)
+    monkeypatch.setattr(papers, "compare", compare)
     result = run("--sweeps", "hem,rein", "--scale", "0.01", "--out", str(tmp_path / "choices.csv"))
     assert result.exit_code == 0, result.output
     assert {name.split("-")[0] for name in asked} == {"hem", "rein"}

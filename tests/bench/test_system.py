@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.baselines import udf, udf_by_symbol
-from bench.command import app
+from bench.commands import app
 from bench.system import ramp as ramp_module
 from bench.system import run
 from bench.system.baseline import of_known_events

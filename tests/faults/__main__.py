@@ -11,6 +11,7 @@ from random import Random
 
 import orjson
 
+from rig.setting import setting
 from streaming.errors import JobError
 from tests.faults.kinds import KINDS, possible
 from tests.faults.report import draw, lines
@@ -30,7 +31,9 @@ def main() -> int:
     arguments.add_argument("--past", action="store_true", help="subscriptions that begin in the past, and replays")
     arguments.add_argument("--standby", action="store_true", help="a second process stands by")
     arguments.add_argument("--transactions", type=int, default=2, choices=(1, 2), help="their version on the broker")
-    arguments.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the job")
+    arguments.add_argument(
+        "--set", action="append", default=[], type=setting, metavar="NAME=VALUE", help="a setting of the job"
+    )
     arguments.add_argument("--json", type=Path, help="a file for the outcome")
     arguments.add_argument("--picture", type=Path, help="a file for the picture")
     given = arguments.parse_args()
@@ -48,10 +51,9 @@ def main() -> int:
 
     tell(f"seed {seed}")
     try:
-        more = {"matching.algorithm": "scan", **dict(setting.split("=", 1) for setting in given.set)}
         with System(
             LOAD,
-            more,
+            {"matching.algorithm": "scan", **dict(given.set)},
             on_cluster=given.cluster,
             replicated=given.replicated,
             compacted=given.compacted,

@@ -23,6 +23,7 @@ from rig.job import JobProcess
 from rig.load import Load
 from rig.place import PARTITIONS, START_TIMEOUT_S, Place, place
 from rig.processes import kill
+from rig.setting import setting
 from tests.faults.checking.commits import Commits
 
 STEPS = ("process_started", "standby_started", "monitoring_started", "state_restored", "job_started")
@@ -97,7 +98,9 @@ if __name__ == "__main__":
     parser.add_argument("--minutes", type=float, default=3.0, help="of the load")
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--standby", action="store_true", help="a second process stands by")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the job")
+    parser.add_argument(
+        "--set", action="append", default=[], type=setting, metavar="NAME=VALUE", help="a setting of the job"
+    )
     given = parser.parse_args()
     wanted = Load(
         subscriptions=given.subscriptions,
@@ -105,5 +108,4 @@ if __name__ == "__main__":
         changes_per_second=given.changes,
         minutes=given.minutes,
     )
-    more = dict(setting.split("=", 1) for setting in given.set)
-    sys.exit(0 if main(wanted, given.kills, given.standby, more) else 1)
+    sys.exit(0 if main(wanted, given.kills, given.standby, dict(given.set)) else 1)

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from rig.load import Load, LoadError
+from rig.setting import setting
 from tests.soak.report import draw, head, line, verdicts
 from tests.soak.run import Outcome, run
 
@@ -29,10 +30,10 @@ def main() -> int:
     arguments.add_argument("--subscribers", type=int, default=200, help="each has a topic of its own")
     arguments.add_argument("--retention", type=float, default=10.0, help="minutes for which the broker keeps records")
     arguments.add_argument("--restart", action="store_true", help="stop the job and start it again before the load")
-    arguments.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the job")
-    arguments.add_argument(
-        "--broker", action="append", default=[], metavar="NAME=VALUE", help="a setting of the broker"
-    )
+    for option, whose in {"--set": "job", "--broker": "broker"}.items():
+        arguments.add_argument(
+            option, action="append", default=[], type=setting, metavar="NAME=VALUE", help=f"a setting of the {whose}"
+        )
     arguments.add_argument("--json", type=Path, help="a file for the outcome, with all samples")
     arguments.add_argument("--picture", type=Path, help="a file for the picture")
     given = arguments.parse_args()
@@ -43,8 +44,7 @@ def main() -> int:
     for file in (given.json, given.picture):
         if file and not file.absolute().parent.is_dir():
             arguments.error(f"there is no directory {file.absolute().parent}")
-    flags, broker = (_pairs(arguments, f"--{name}", getattr(given, name)) for name in ("set", "broker"))
-    outcome = Outcome(load, flags, given.retention, given.restart, broker)
+    outcome = Outcome(load, dict(given.set), given.retention, given.restart, dict(given.broker))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     began = time.monotonic()
@@ -57,12 +57,6 @@ def main() -> int:
     finally:
         _write(outcome, given.json, given.picture)
     return outcome.exit_code
-
-
-def _pairs(arguments: argparse.ArgumentParser, option: str, texts: list[str]) -> dict[str, str]:
-    if wrong := [text for text in texts if "=" not in text]:
-        arguments.error(f"{option} {wrong[0]} has no value")
-    return dict(text.split("=", 1) for text in texts)
 
 
 def _write(outcome: Outcome, json: Path | None, picture: Path | None) -> None:

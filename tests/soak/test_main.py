@@ -52,8 +52,8 @@ def test_the_exit_code_is_that_of_the_outcome(monkeypatch: pytest.MonkeyPatch) -
     [
         (("--json", "/no/such/place/soak.json"), "there is no directory /no/such/place"),
         (("--subscriptions", "10"), "10 subscriptions to 1,000 symbols"),
-        (("--set", "matching.algorithm"), "--set matching.algorithm has no value"),
-        (("--broker", "num.io.threads"), "--broker num.io.threads has no value"),
+        (("--set", "matching.algorithm"), "argument --set: 'matching.algorithm' is not NAME=VALUE"),
+        (("--broker", "num.io.threads"), "argument --broker: 'num.io.threads' is not NAME=VALUE"),
     ],
 )
 def test_what_cannot_be_is_rejected_at_once(

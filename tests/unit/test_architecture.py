@@ -162,6 +162,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "bench.system": (),
     "bench.baselines": (),
     "bench.gate": ("bench.workloads", "bench.matching", "bench.system"),
+    "bench.commands": ("bench.workloads", "bench.matching", "bench.papers", "bench.system", "bench.gate"),
     "commands.shared": (),
     "commands.demo": ("commands.shared",),
     "commands.subscribers": ("commands.shared",),
