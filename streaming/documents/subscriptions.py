@@ -19,6 +19,7 @@ import orjson
 from matchers import PatternError
 from matchers.errors import known
 from matchers.language.lowering import Conjunction, lower
+from matchers.language.nesting import is_too_deep
 from matchers.language.parsing import parse
 from streaming.documents import instants
 from streaming.documents.starts import Start, parsed_start
@@ -218,8 +219,4 @@ def text_of(key: bytes | None) -> str | None:
 
 
 def _short(value: object) -> str:
-    try:
-        text = repr(value)
-    except RecursionError:
-        return "a deeply nested value"
-    return cut(text, 60)
+    return "a deeply nested value" if is_too_deep([value]) else cut(repr(value), 60)

@@ -348,7 +348,7 @@ def _measured(clock: Clock, buckets: int) -> UnitTimes:
     def table(subscription: ArrayLike, column: ArrayLike, low: ArrayLike, high: ArrayLike) -> SubscriptionTable:
         at = np.asarray(subscription)
         return SubscriptionTable.from_intervals(
-            subscription, column, low, high, n_subscriptions=len(at), n_columns=int(np.max(column)) + 1
+            subscription, column, low, high, n_subscriptions=len(at), n_columns=int(np.asarray(column).max()) + 1
         )
 
     low = np.r_[1.0 + 1e-9 * np.random.default_rng(0).permutation(n), 0.0]

@@ -197,7 +197,7 @@ class AdaRein(AdaptiveMatcher):
     def expected_false_positives(self) -> float:
         """F of the sample at the bar."""
         passed = self.state.passed[: 1 + self.state.plan.step]
-        return float(passed[1:].sum() / max(1, passed.sum()))
+        return int(passed[1:].sum()) / max(1, int(passed.sum()))
 
     def memory_bytes(self) -> int:
         parts = (

@@ -136,7 +136,7 @@ def choose_deltas(
     )
     if delta is not None:
         fit, tried = fit[:, [int(delta * STEPS)]], np.array([delta])
-    spared = fit * np.maximum(1.0 - tried - 1.0 / c, 0.0)
+    spared = fit.astype(np.float64) * np.maximum(1.0 - tried - 1.0 / c, 0.0)
     best = spared.argmax(axis=1)
     return tried[best], spared[np.arange(n_columns), best]
 

@@ -149,7 +149,7 @@ def test_each_event_goes_to_the_algorithm_that_is_expected_to_be_faster() -> Non
     counting.clear()
     marking.clear()
     built.match(events)
-    assert (counting, marking) == ([(~marked).sum()], [marked.sum()])
+    assert (counting, marking) == ([int((~marked).sum())], [int(marked.sum())])
 
 
 def test_few_intervals_are_not_measured_and_a_hit_counts_like_a_miss() -> None:

@@ -329,8 +329,8 @@ def brute_force(matcher: Tiles, events: EventBatch) -> dict[str, float]:
                     at = a.row_at[r] + place(matcher, t, r, cells[e, int(a.row_column[r])]) * WORDS
                     left &= ~bits(matcher, at)
                     sure &= ~bits(matcher, at + a.inner[t])
-                candidates += left.sum()
-                verified += (left & ~sure).sum() if a.inner[t] and left.sum() > FEW_LEFT else left.sum()
+                candidates += int(left.sum())
+                verified += int((left & ~sure).sum() if a.inner[t] and left.sum() > FEW_LEFT else left.sum())
     counted = zip(tiles.COUNTERS, (tested, passed, rows, candidates, verified), strict=True)
     return {name: float(count) / n for name, count in counted}
 
