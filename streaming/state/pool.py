@@ -18,6 +18,7 @@ log = logger("sluice.state")
 
 BACKGROUND_NICENESS = 19  # what else runs on the machine goes first
 EXECUTOR_TRIES = 3  # in a row, that end with a killed process
+LOOK_EVERY_S = 0.02  # for processes that are to end
 
 
 @contextmanager
@@ -29,11 +30,12 @@ def processes(n: int, nice: int = 0) -> Iterator[Executor]:
     try:
         yield pool
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        while children := set(multiprocessing.active_children()) - before:  # one may just be starting
-            for child in children:
+        ending = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True})
+        ending.start()
+        while ending.is_alive():
+            for child in set(multiprocessing.active_children()) - before:  # one may just be starting
                 child.terminate()
-                child.join()
+            ending.join(LOOK_EVERY_S)
 
 
 class RestartingExecutor(Executor):
@@ -41,12 +43,16 @@ class RestartingExecutor(Executor):
 
     The new one repeats all unfinished work. After EXECUTOR_TRIES executors in a row that broke without finishing any,
     it fails with the error of the last.
+
+    An executor that breaks holds its lock while it says so to those that wait. If it lost its last reference then,
+    Python 3.12 and newer would wait for this lock for ever, so all are kept until `shutdown`.
     """
 
     def __init__(self, made: Callable[[], Executor]) -> None:
         self._made = made
         self._lock = threading.Lock()
         self._executor = made()
+        self._replaced: list[Executor] = []
         self._broken = 0  # executors in a row
         self._ended = False
 
@@ -58,7 +64,8 @@ class RestartingExecutor(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         with self._lock:
             self._ended = True
-        self._executor.shutdown(wait, cancel_futures=cancel_futures)
+        for executor in (*self._replaced, self._executor):
+            executor.shutdown(wait, cancel_futures=cancel_futures)
 
     def _begin(self, future: Future[Any], work: Callable[[], Any]) -> None:
         executor = self._executor
@@ -92,6 +99,7 @@ class RestartingExecutor(Executor):
                 self._broken += 1
                 if self._broken < EXECUTOR_TRIES:
                     log.warning("background_process_replaced", **error_fields(error))
+                    self._replaced.append(executor)
                     self._executor = self._made()
             replaced = executor is not self._executor
         if replaced:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
@@ -66,11 +67,13 @@ def test_work_that_is_killed_again_and_again_fails(tmp_path: Path) -> None:
 
 
 def test_what_is_not_done_at_the_end_is_given_up() -> None:
+    threads = set(threading.enumerate())
     with processes(1) as executor:
         begun = [executor.submit(slept) for _ in range(3)]
     for task in begun:
         assert task.exception(60) if not task.cancelled() else task.done()
     assert not multiprocessing.active_children()
+    assert set(threading.enumerate()) <= threads
 
 
 class Breaking(Executor):
