@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +64,24 @@ class Topic:
     config: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Answering(AbstractContextManager[None]):
+    """Translates the errors of a request to the brokers at this address: that they do not answer in time and, if it is
+    told `what` the request does, all others. Raises JobError.
+
+    `contextmanager` would be shorter, but in Python 3.13 the frame of its generator and the error hold each other, and
+    with them an admin client and its threads (`answer_of`)."""
+
+    address: str
+    what: str | None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, TimeoutError):
+            raise BrokerUnreachable(f"the broker at {self.address} does not answer") from None
+        if self.what is not None and isinstance(error, KafkaException):
+            raise translate(error.args[0], f"cannot {self.what} at {self.address}") from error
+
+
 class Topics:
     def __init__(self, bootstrap_servers: str, options: Mapping[str, str]) -> None:
         self._address = bootstrap_servers
@@ -116,7 +134,7 @@ class Topics:
             TopicCollection(list(names)), request_timeout=TIMEOUT_S
         ).items():
             try:
-                with self._answering_in_time():
+                with self._answering():
                     answer_of(future, 2 * TIMEOUT_S)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -126,7 +144,7 @@ class Topics:
         """Raises Forbidden and BrokerUnreachable. librdkafka itself would wait for an answer about a group that the
         user may not see."""
         try:
-            with self._answering_in_time():
+            with self._answering():
                 answer_of(self._admin.describe_consumer_groups([name], request_timeout=TIMEOUT_S)[name], 2 * TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
@@ -204,7 +222,7 @@ class Topics:
             some = wanted[begin : begin + MAX_PER_REQUEST]
             for name, future in self._admin.create_topics(some, operation_timeout=TIMEOUT_S).items():
                 try:
-                    with self._answering_in_time():
+                    with self._answering():
                         answer_of(future, 2 * TIMEOUT_S)
                 except KafkaException as error:
                     if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
@@ -226,7 +244,7 @@ class Topics:
         the topic for another reason. Raises BrokerUnreachable."""
         asked = NewTopic(topic.name, topic.partitions, topic.replication_factor, config=dict(topic.config))
         try:
-            with self._answering_in_time():
+            with self._answering():
                 futures = self._admin.create_topics([asked], validate_only=True, request_timeout=TIMEOUT_S)
                 answer_of(futures[topic.name], 2 * TIMEOUT_S)
         except KafkaException as error:
@@ -289,21 +307,9 @@ class Topics:
                     if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                         raise
 
-    @contextmanager
-    def _answering(self, what: str) -> Iterator[None]:
-        try:
-            with self._answering_in_time():
-                yield
-        except KafkaException as error:
-            raise translate(error.args[0], f"cannot {what} at {self._address}") from error
-
-    @contextmanager
-    def _answering_in_time(self) -> Iterator[None]:
+    def _answering(self, what: str | None = None) -> _Answering:
         login.renew(self._admin, self._options)
-        try:
-            yield
-        except TimeoutError:
-            raise BrokerUnreachable(f"the broker at {self._address} does not answer") from None
+        return _Answering(self._address, what)
 
     def offsets(self, topic: str) -> Iterator[tuple[int, int, int]]:
         """(partition, first offset, next offset) of a topic that exists. Raises JobError."""
