@@ -345,10 +345,10 @@ def _measured(clock: Clock, buckets: int) -> UnitTimes:
         plans = Plans(matcher.size[np.newaxis], np.zeros(1, bool), np.zeros(1, np.int64))
         return seconds(lambda: mark_block(0, 1, events.arrays, lists, groups, plans, True, block))
 
-    def table(subscription: ArrayLike, column: ArrayLike, low: ArrayLike, high: ArrayLike) -> SubscriptionTable:
+    def table(subscription: ArrayLike, column: Int64, low: ArrayLike, high: ArrayLike) -> SubscriptionTable:
         at = np.asarray(subscription)
         return SubscriptionTable.from_intervals(
-            subscription, column, low, high, n_subscriptions=len(at), n_columns=int(np.asarray(column).max()) + 1
+            subscription, column, low, high, n_subscriptions=len(at), n_columns=int(np.max(column)) + 1
         )
 
     low = np.r_[1.0 + 1e-9 * np.random.default_rng(0).permutation(n), 0.0]

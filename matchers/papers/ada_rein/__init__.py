@@ -131,7 +131,7 @@ class SkipPlan:
 class AdaptationState:
     """The state of a matcher that changes, under the lock; plans are replaced whole, so reading needs no lock."""
 
-    passed: Int64  # [steps + 1]: of the sample, matches; then the false positives that each step adds
+    passed: NDArray[Any]  # [steps + 1] int64: of the sample, matches; then the false positives that each step adds
     plan: SkipPlan
     ceiling: SkipPlan  # at which the sample is matched
     wanted: int  # steps, for the load
@@ -197,7 +197,7 @@ class AdaRein(AdaptiveMatcher):
     def expected_false_positives(self) -> float:
         """F of the sample at the bar."""
         passed = self.state.passed[: 1 + self.state.plan.step]
-        return int(passed[1:].sum()) / max(1, int(passed.sum()))
+        return float(passed[1:].sum() / max(1, passed.sum()))
 
     def memory_bytes(self) -> int:
         parts = (

@@ -31,8 +31,10 @@ checked; where predicates are wide, or most subscriptions have `any`, these are 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from matchers.algorithms.cells import Cells, domain
 from matchers.algorithms.places import arrange, hulls_of, placed, possible
@@ -119,7 +121,7 @@ def entries_of(hulls: Hulls, order: ChainOrder) -> Entries:
 
 def choose_deltas(
     predicates: Predicates, begin: Float64, end: Float64, c: int, delta: float | None
-) -> tuple[Float64, Float64]:
+) -> tuple[Float64, NDArray[Any]]:
     """[A] the delta of each attribute; [A] how many subscriptions an event that has it is expected not to visit."""
     n_columns = len(begin)
     low, high = (
@@ -136,7 +138,7 @@ def choose_deltas(
     )
     if delta is not None:
         fit, tried = fit[:, [int(delta * STEPS)]], np.array([delta])
-    spared = fit.astype(np.float64) * np.maximum(1.0 - tried - 1.0 / c, 0.0)
+    spared = fit * np.maximum(1.0 - tried - 1.0 / c, 0.0)
     best = spared.argmax(axis=1)
     return tried[best], spared[np.arange(n_columns), best]
 
