@@ -76,7 +76,7 @@ def living(
             matches=matches,
             seed=seed,
         )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
+    _exit_on_sigterm()
     outcome = run(load, flags, lambda what: err.print(Text(what)))
     report.show(outcome, err)
     if as_json:
@@ -146,7 +146,7 @@ def system(
         properties = _assigned(broker, "--broker takes name=value")
         if flags["deliveries.layout"] != "shared" and set(chosen) & set(APPLICATIONS):
             raise BenchError("the baselines on Spark only support --layout shared")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
+    _exit_on_sigterm()
     rows = []
     for row in ramp.ramp(load, chosen, numbers, wanted, flags, lambda what: err.print(Text(what)), properties):
         rows.append(row)
@@ -192,7 +192,7 @@ def gate(
     with wrong_flags():
         points = measuring.chosen(POINTS, None if only is None else listed(only, ()))
         before = recorded.read(file)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of all that it has to stop
+    _exit_on_sigterm()
     results = []
     for measured in measuring.measure(points, {} if record else before, lambda what: err.print(Text(what))):
         if record and measured.attempts:
@@ -211,6 +211,11 @@ def gate(
     if record:
         err.print(Text(f"recorded in {file}: {', '.join(result.point for result in results if result.attempts)}"))
     raise typer.Exit(0 if verdict.passed(judged) else 1)
+
+
+def _exit_on_sigterm() -> None:
+    """Let SIGTERM end the process by way of all that it has to stop."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def _assigned(assignments: list[str] | None, takes: str = "--set takes section.key=value") -> dict[str, str]:
