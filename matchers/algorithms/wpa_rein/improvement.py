@@ -57,7 +57,9 @@ def equation_2(
     if y == 0:
         return 0.0
     if times.delta_s <= 0.0:
-        raise MatchingError("delta_s must be above 0, because Eq. 2 divides by it")
+        raise MatchingError(
+            "delta_s must be above 0, because Eq. 2 divides by it; measure it again while the machine is less busy"
+        )
     m, k_n = np.count_nonzero(frequency), float(frequency.sum())
     z = bucket_sizes(frequency, levels=levels, buckets=buckets)
     beta, gamma, delta = (t / unit_s for t in (times.beta_s, times.gamma_s, times.delta_s))

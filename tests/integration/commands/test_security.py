@@ -63,6 +63,10 @@ class Users(CommandLine):
         self.written.append(self(*arguments, *self.flags_of(user), stdin=stdin, code=code))
         return self.written[-1]
 
+    def subscribe(self, id: str, pattern: str) -> None:
+        """Register a subscription of alice's, and wait until the job that runs has accepted it."""
+        self.as_("registrar", "subscribe", "--id", id, "--subscriber", "alice", "--pattern", pattern, "--wait")
+
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
@@ -85,13 +89,13 @@ def test_the_commands_of_the_document_give_the_rights_of_its_table() -> None:
 
 
 def test_with_the_rights_of_the_document_all_goes_well_and_no_password_shows(users: Users, secured: Secured) -> None:
-    users.as_("registrar", "subscribe", "--id", "s1", "--subscriber", "alice", "--pattern", '{"x": [1]}')
     config = users.flags_of("job")
     assert SECRET in Path(config[1]).read_text()
     of_a_store = f'[spark.options]\n"spark.hadoop.fs.s3a.secret.key" = "{SECRET}"\n'
     with_a_store = users.file("store", Path(config[1]).read_text() + of_a_store)
     with job(users, *with_a_store, fresh=True) as first:
         first.running()
+        users.subscribe("s1", '{"x": [1]}')
         users.as_("producer", "produce", stdin='{"x": 1}\nno JSON\n')
         first.until("done with the events", lambda: first.total("event_count") == 2)
         users.as_("registrar", "pause", "s1", "--wait")
@@ -136,9 +140,9 @@ def test_passwords_are_rotated_by_a_second_user_of_the_same_permissions(users: U
     for user, permissions in (("old", old), ("new", new)):
         secured.add_user(user, _password(user))
         secured.allow(permissions)
-    users.as_("registrar", "subscribe", "--id", "rotated", "--subscriber", "alice", "--pattern", '{"turn": [1, 2, 3]}')
     with job(users, *users.flags_of("old")) as first:
         first.running()
+        users.subscribe("rotated", '{"turn": [1, 2, 3]}')
         users.as_("producer", "produce", stdin='{"turn": 1}\n')
         first.until("delivered", lambda: first.total("delivery_count") == 1)
     with job(users, *users.flags_of("new")) as second:
@@ -167,12 +171,14 @@ class Filed:
         settings = secured.settings(name, f"${{file:{self.file}}}").replace("[kafka.client]", often)
         assert SECRET not in settings
         self.flags = users.file(name, settings)
-        users.as_("registrar", "subscribe", "--id", name, "--subscriber", "alice", "--pattern", f'{{"{name}": [1, 2]}}')
 
     def password(self, new: str) -> None:
         """Change it at the broker and in the file."""
         self._secured.add_user(self._name, new)
         self.file.write_text(new + "\n")
+
+    def subscribe(self, users: Users) -> None:
+        users.subscribe(self._name, f'{{"{self._name}": [1, 2]}}')
 
     def delivered(self, users: Users) -> list[int]:
         """Return the events of this user's test that alice got."""
@@ -186,6 +192,7 @@ def test_a_password_in_a_file_is_changed_while_the_job_runs(users: Users, secure
     topics = Cluster.of(load(filed.flags[1])).topics()
     with job(users, *filed.flags) as running:
         running.running()
+        filed.subscribe(users)
         users.as_("producer", "produce", stdin='{"filed": 1}\n')
         running.until("delivered", lambda: running.total("delivery_count") == 1)
         assert "deliveries.alice" in topics.partitions()
@@ -204,6 +211,7 @@ def test_a_standby_takes_over_with_a_password_that_changed_while_it_waited(users
     filed = Filed("waited", users, secured)
     with job(users, "--standby", *filed.flags, fresh=True) as first:
         first.running()
+        filed.subscribe(users)
         users.as_("producer", "produce", stdin='{"waited": 1}\n')
         first.until("delivered", lambda: first.total("delivery_count") == 1)
         with job(users, "--standby", *filed.flags, fresh=True) as second:
