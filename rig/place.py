@@ -73,12 +73,13 @@ def place(
     broker: Mapping[str, str] = NOTHING,
     partitions: int = PARTITIONS,
     kept_ms: int = DAY_MS,
+    lasting: bool = False,
 ) -> Iterator[Place]:
-    """Start a broker, with these properties of Kafka's, and create the topics of a query of this name. `flags` are
-    settings of the job, by dotted name."""
+    """Start a broker, with these properties of Kafka's, `lasting` as EmbeddedBroker has it, and create the topics of a
+    query of this name. `flags` are settings of the job, by dotted name."""
     with TemporaryDirectory(prefix=f"sluice-{name}-", ignore_cleanup_errors=True) as path:
         directory = Path(path)
-        with EmbeddedBroker(JARS, directory / "broker", properties=broker) as kafka:
+        with EmbeddedBroker(JARS, directory / "broker", properties=broker, lasting=lasting) as kafka:
             values = {
                 "query.name": name,
                 "query.checkpoint": str(directory / "checkpoint"),

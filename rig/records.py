@@ -88,20 +88,17 @@ def subscriber_of(message: Any, prefix: str | None) -> int:
 
 def delivery_of(subscriber: int, headers: Mapping[str, bytes], value: bytes) -> DeliveryRecord:
     _, partition, offset = headers["ce_id"].rsplit(b"-", 2)
-    return DeliveryRecord(
-        partition=int(partition),
-        offset=int(offset),
-        subscriber=subscriber,
-        version=int(headers.get("ce_matchversion", -1)),
-        checksum=crc32(value),
-        ids=tuple(number_of(id) for id in orjson.loads(headers["ce_subscriptionids"])),
-    )
+    version = int(headers.get("ce_matchversion", -1))
+    ids = tuple(map(number_of, orjson.loads(headers["ce_subscriptionids"])))
+    return DeliveryRecord(int(partition), int(offset), subscriber, version, crc32(value), ids)
 
 
 def number_of(id: str) -> int:
     """Return the number of an id: 17 of `s17`, and 2 * TENANT + 17 of `t2/s17`, which belongs to the tenant t2."""
+    if "/" not in id:
+        return int(id[1:])
     tenant, _, own = id.rpartition("/")
-    return int(own[1:]) + TENANT * int(tenant[1:] or 0)
+    return int(own[1:]) + TENANT * int(tenant[1:])
 
 
 def origin_of(headers: Mapping[str, bytes]) -> RecordOrigin:

@@ -69,7 +69,7 @@ class System:
     def _enter(self, stack: ExitStack) -> None:
         ms = self._retention_ms
         here = self.place = stack.enter_context(
-            place(NAME, self._flags, broker={**_retention(ms), **self._broker}, kept_ms=ms)
+            place(NAME, self._flags, broker={**_retention(ms), **self._broker}, kept_ms=ms, lasting=True)
         )
         (here.directory / TEMPORARY).mkdir()
         settings = here.settings
