@@ -79,8 +79,9 @@ def run(
     past = None if restarts is None else RestartHistory(restarts, last_exit_code, progress)
     jars = JARS / "spark"
     opens = partial(session.submitted, settings) if submitted else partial(session.own, settings, jars)
+    lineage, stop = lineage or uuid.uuid4().hex, stop_on_signals()
     try:
-        launch.run(settings, opens, stop_on_signals(), lineage or uuid.uuid4().hex, past, stands_by=standby)
+        launch.run(settings, opens, stop, lineage, past, stands_by=standby, give_up=session.end_jvm)
     except Exception as error:
         log.error("job_failed", **error_fields(error), uptime_s=round(time.monotonic() - began, 1))
         raise

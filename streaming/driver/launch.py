@@ -42,13 +42,15 @@ def run(
     running: Callable[[Monitor], None] = lambda monitor: None,
     *,
     stands_by: bool = False,
+    give_up: Callable[[], object] = lambda: None,
 ) -> None:
     """Run until `stop` is set and the current batch is done. Raises JobError, or the error that broke the query.
 
-    `opens` opens the session (`session.own`, `session.submitted`, `session.borrowed`), in a thread. `past` is the
-    history from a supervisor; None without one. Jobs of one `lineage` follow each other, each because the last one
-    ended: if another job took over meanwhile, it keeps the checkpoint. `running` is called once, when the job processes
-    batches. While another job runs on the checkpoint, one that `stands_by` prepares everything and waits for its end.
+    `opens` opens the session (`session.own`, `session.submitted`, `session.borrowed`), in a thread. `give_up` ends
+    that early (`session.end_jvm`), so that a job that cannot start does not wait for Spark. `past` is the history from
+    a supervisor; None without one. Jobs of one `lineage` follow each other, each because the last one ended: if another
+    job took over meanwhile, it keeps the checkpoint. `running` is called once, when the job processes batches. While
+    another job runs on the checkpoint, one that `stands_by` prepares everything and waits for its end.
     """
     location = settings.query.checkpoint
     began = time.monotonic()
@@ -66,7 +68,7 @@ def run(
             with (
                 lock.watched() if lock is not None and waits else nullcontext(),
                 checkpoint.scratch(location, stands_by=waits) as scratch,
-                beside(opens(scratch)) as spark,
+                beside(opens(scratch), give_up) as spark,
             ):
                 from streaming.driver import job  # its imports take a second, in which Spark's JVM starts
 

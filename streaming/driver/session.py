@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -121,12 +122,9 @@ def on_cluster(master: str | None) -> bool:
 
 
 def exit_code(error: BaseException) -> int | None:
-    """The exit code of Spark's JVM, negative for a signal; None if it runs or was never started.
-
-    `error` is what its end raised: while PySpark waits for the JVM to come up, only that stack frame has the process.
-    """
-    waiting = (frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code is launch_gateway.__code__)
-    process = next((frame.f_locals.get("proc") for frame in waiting), getattr(SparkContext._gateway, "proc", None))
+    """The exit code of Spark's JVM, negative for a signal; None if it runs or was never started. `error` is what its
+    end raised."""
+    process = _jvm(frame for frame, _ in traceback.walk_tb(error.__traceback__))
     if process is None:
         return None
     try:
@@ -135,6 +133,19 @@ def exit_code(error: BaseException) -> int | None:
         return None
     process.stdin.close()  # the pipe by which the JVM would learn of our end; PySpark leaves it open
     return code
+
+
+def end_jvm() -> None:
+    """End the JVM that this process has started, or that a thread is starting; nothing if there is none yet."""
+    process = _jvm(frame for top in sys._current_frames().values() for frame, _ in traceback.walk_stack(top))
+    if process is not None:
+        process.kill()  # if told to end, it might first write its class archive
+
+
+def _jvm(frames: Iterable[FrameType]) -> Any:
+    """The process of the JVM that we have started: while PySpark waits for it to come up, only that frame has it."""
+    waiting = (frame for frame in frames if frame.f_code is launch_gateway.__code__)
+    return next((frame.f_locals.get("proc") for frame in waiting), getattr(SparkContext._gateway, "proc", None))
 
 
 def _by_signal(code: int) -> bool:

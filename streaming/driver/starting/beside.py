@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+AGAIN_S = 0.05
 
 
 class Entered(AbstractContextManager[T]):
@@ -28,12 +30,14 @@ class Entered(AbstractContextManager[T]):
 
 
 @contextmanager
-def beside(context: AbstractContextManager[T]) -> Iterator[Entered[T]]:
+def beside(context: AbstractContextManager[T], give_up: Callable[[], object] = lambda: None) -> Iterator[Entered[T]]:
     """Enter a context in a thread. If nobody enters the one that this gives, the other ends all the same, once it is
-    entered."""
+    entered. At the end of the block `give_up` is called again and again until that is so: it may let entering fail."""
     with ThreadPoolExecutor(1) as pool, ExitStack() as entered:
         entering = pool.submit(entered.enter_context, context)
         try:
             yield Entered(entering, entered)
         finally:
-            entering.exception()  # wait for it
+            while not entering.done():
+                give_up()
+                wait([entering], AGAIN_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
@@ -48,6 +48,29 @@ def test_a_context_that_nobody_waits_for_ends_too() -> None:
     with beside(context()):
         pass
     assert ended.is_set()
+
+
+def test_a_context_that_nobody_waits_for_is_given_up() -> None:
+    steps: list[str] = []
+    given_up = threading.Event()
+
+    @contextmanager
+    def context() -> Iterator[None]:
+        assert given_up.wait(PATIENCE_S)
+        raise OSError("no JVM")
+        yield
+
+    def give_up() -> None:
+        steps.append("given up")
+        given_up.set()
+
+    with beside(context(), give_up):
+        steps.append("meanwhile")
+    assert steps[:2] == ["meanwhile", "given up"]
+    given_up.clear()
+    with beside(nullcontext(7), given_up.set) as waited, waited as value:
+        assert value == 7
+    assert not given_up.is_set()
 
 
 def test_the_error_of_a_context_comes_where_it_is_waited_for() -> None:

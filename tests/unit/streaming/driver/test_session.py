@@ -6,6 +6,7 @@ import logging
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from pyspark import SparkContext
 
 from streaming.driver import session
 from streaming.errors import JobError, SparkFailed
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,16 @@ def test_a_cluster_that_cannot_work_is_rejected(
         session.start("q", "spark://127.0.0.1:1", options, tmp_path, tmp_path)
 
 
+def submits(script: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Spark start by this script of the shell; there is a jar in `home`."""
+    submit = home / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text(f"#!/bin/sh\n{script}\n")
+    submit.chmod(0o755)
+    (home / "a.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(home))
+
+
 @pytest.mark.parametrize(
     ("end", "error", "reason"),
     [
@@ -44,16 +56,22 @@ def test_a_cluster_that_cannot_work_is_rejected(
 def test_a_jvm_that_is_killed_while_it_starts_may_be_tried_again_and_one_that_ends_by_itself_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, error: type[JobError], reason: str
 ) -> None:
-    submit = tmp_path / "bin" / "spark-submit"
-    submit.parent.mkdir()
-    submit.write_text(f"#!/bin/sh\n{end}\n")
-    submit.chmod(0o755)
-    (tmp_path / "a.jar").touch()
-    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    submits(end, tmp_path, monkeypatch)
     monkeypatch.setattr(time, "sleep", lambda s: None)
     with pytest.raises(JobError, match=reason) as raised:
         session.start("q", "local[1]", {}, tmp_path, tmp_path)
     assert type(raised.value) is error
+
+
+def test_a_jvm_can_be_ended_while_a_thread_starts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    submits(f"exec sleep {PATIENCE_S}", tmp_path, monkeypatch)
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(session.start, "q", "local[1]", {}, tmp_path, tmp_path)
+        while not starting.done():
+            session.end_jvm()  # nothing while there is none
+            wait([starting], 0.01)
+        with pytest.raises(SparkFailed, match=r"exit code -9"):
+            starting.result()
 
 
 @pytest.mark.parametrize("master", ["local[*]", "spark://h:7077"])
