@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import DataFrame
 
+from streaming.driver import sources
 from streaming.driver.batches import ASK_EVERY_S, SparkBatches
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.runs.epoch_run import EpochPlan
@@ -51,7 +52,7 @@ class EpochBatches(SparkBatches):
             time.sleep(TURN_S)
 
     def _epoch(self) -> None:
-        with self._turn:  # topics may be added at present
+        with self._turn, self._keeping():  # topics may be added at present
             self._look_for_partitions()
             plan = EpochPlan(SECONDS) if self._bounded is None else self._up_to_the_end(self._bounded)
         if plan is None:
@@ -66,19 +67,20 @@ class EpochBatches(SparkBatches):
 
     def _up_to_the_end(self, most: Mapping[Source, int]) -> EpochPlan | None:
         """A bounded epoch of what is there now; None if that is nothing."""
-        positions, looked_at = self._pipeline.state.positions, self._pipeline.state.looked_at
-        behind = {
-            at: end
-            for at, end in self._pipeline.names.by_source(self._ends() or {}).items()
-            if end > max(positions.get(at, 0), looked_at.get(at, 0))
-        }
+        state = self._pipeline.state
+        positions = state.positions
+        there = self._pipeline.names.by_source(self._ends() or {})
+        # An aborted transaction may have more offsets than an epoch, so what has no records counts as read.
+        reached = {at: max(positions.get(at, 0), state.looked_at.get(at, 0)) for at in there}
+        behind = {at: end for at, end in there.items() if end > reached[at]}
         if not behind:
             return None
         n_events = len(of_events(positions))
         partitions = {EVENTS: n_events, SUBSCRIPTIONS: len(positions) - n_events}
+        most = {**most, EVENTS: sources.events_per_batch(most[EVENTS], state)}
         share = {kind: max(1, n // max(1, partitions[kind])) for kind, n in most.items()}
         kind_of = {at: EVENTS if is_events(at[0]) else SUBSCRIPTIONS for at in behind}
-        ends = {at: min(end, positions.get(at, 0) + share[kind_of[at]]) for at, end in behind.items()}
+        ends = {at: min(end, reached[at] + share[kind_of[at]]) for at, end in behind.items()}
         return EpochPlan(0.0, ends)
 
     def _look_for_partitions(self) -> None:

@@ -36,8 +36,8 @@ class Epoch:
     """The reading of one Spark job. Task i of n reads every n-th partition of the events. Task 0 also passes on
     the changes, after its last events.
 
-    Without `ends` it ends after `seconds`, or earlier if there are changes, or if a task cannot publish. Every task
-    fetches the changes too, to notice them. A bounded epoch reads the partitions of `ends` up to those offsets.
+    Without `ends` it ends after `seconds`, or earlier if there are changes, which every task fetches to notice them. A
+    task that cannot publish ends early. A bounded epoch reads the partitions of `ends` up to those offsets.
     """
 
     tasks: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
@@ -102,7 +102,8 @@ class EpochRun(BatchRun[EpochPlan]):
         return [*self.pipeline.names.by_topic(self.pipeline.state.positions)]
 
     def places(self, batch: EpochPlan) -> Int64:
-        """The places of the records; an open epoch has those of the next MOST_ISOLATED offsets per partition."""
+        """The places of the records; an open epoch has those of MOST_ISOLATED offsets per partition, the first that
+        have any."""
         places = [np.empty((0, 4), np.int64)]
         for rows in self._read(batch):
             lengths = [pc.fill_null(pc.binary_length(rows[name]), 0) for name in ("key", "value")]
@@ -120,11 +121,22 @@ class EpochRun(BatchRun[EpochPlan]):
 
     def _read(self, batch: EpochPlan) -> Iterator[pa.RecordBatch]:
         """The records, read by the driver."""
-        positions, topics = self.pipeline.state.positions, self.reading.topics.names
-        ends = batch.ends
-        if ends is None:
-            ends = {at: position + MOST_ISOLATED for at, position in positions.items()}
-        begins = {at: positions.get(at, 0) for at, end in ends.items() if positions.get(at, 0) < end}
+        positions = self.pipeline.state.positions
+        if batch.ends is not None:
+            begins = {at: positions.get(at, 0) for at, end in batch.ends.items() if positions.get(at, 0) < end}
+            yield from self._window(begins, batch.ends, is_open=False)
+            return
+        begins = positions
+        while begins:
+            ends = {at: begin + MOST_ISOLATED for at, begin in begins.items()}
+            begins = yield from self._window(begins, ends, is_open=True)
+
+    def _window(
+        self, begins: Mapping[SourcePartition, int], ends: Mapping[SourcePartition, int], *, is_open: bool
+    ) -> Generator[pa.RecordBatch, None, dict[SourcePartition, int]]:
+        """The records of these offsets, up to the ends of the logs if it `is_open`. Returns where to go on, if it found
+        none: where the logs have more."""
+        topics, found = self.reading.topics.names, False
         fetcher = Fetcher(
             self.reading.client(),
             self.reading.topics.sources,
@@ -135,10 +147,10 @@ class EpochRun(BatchRun[EpochPlan]):
             while not fetcher.is_done():
                 read = fetcher.poll(POLL_S)
                 if read is not None:
+                    found = found or read.rows.num_rows > 0
                     yield read.rows
-                elif (
-                    batch.ends is None
-                    and fetcher.log_ends.keys() >= fetcher.positions.keys()
-                    and not fetcher.is_behind()
-                ):
-                    return
+                elif is_open and fetcher.log_ends.keys() >= fetcher.positions.keys() and not fetcher.is_behind():
+                    break
+        log_ends = {at: fetcher.log_ends.get((topics[at[0]], at[1])) for at in begins}
+        goes_on = {at: ends[at] for at, end in log_ends.items() if end is not None and end.last_stable > ends[at]}
+        return {} if found else goes_on

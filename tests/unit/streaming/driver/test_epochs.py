@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
-from streaming.driver import attempts, epoch_batches
+from streaming.driver import attempts, epoch_batches, sources
 from streaming.driver.epoch_batches import EpochBatches
 from streaming.driver.limits.quotas import DeliveryQuota
 from streaming.driver.runs import epoch_run, task_count
@@ -29,6 +30,7 @@ from streaming.worker import matching, publishing
 from streaming.worker.compiling import compile_changes
 from streaming.worker.events.matches import EventMatching, Matches
 from tests.support.doubles.fetch_brokers import FetchBrokers, Log
+from tests.support.doubles.fetched_batches import marker
 from tests.support.doubles.spark_double import EpochSession
 from tests.support.doubles.stage import ALICE, BOB, NAMES, ListSink, Reports, headers_of, pipeline, published, slots_of
 from tests.support.doubles.wire import HOSTS, PORT, Wire
@@ -77,6 +79,12 @@ class Stage:
         log = self.logs[at]
         found = [ConsumerRecord(0, log.end + n, 1_000, None, json.dumps(v).encode()) for n, v in enumerate(values)]
         log.append(found)
+
+    def markers(self, at: SourcePartition, n: int) -> None:
+        """Offsets without records."""
+        log = self.logs[at]
+        for offset in range(log.end, log.end + n):
+            log.append_bytes(marker(offset, 1, commit=True), offset, offset + 1)
 
     def change(self, id: str, document: Mapping[str, Any] | None) -> None:
         value = None if document is None else json.dumps({"id": id, **document}).encode()
@@ -223,6 +231,19 @@ def test_events_that_kill_every_worker_are_set_aside(stage: Stage, monkeypatch: 
     assert stage.step() == ["to.bob events-0-20"]
 
 
+def test_an_event_that_kills_every_worker_is_found_behind_many_offsets_without_records(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.change("b", BOB)
+    stage.step(LONG)
+    poison(monkeypatch, b'{"x": 13}')
+    monkeypatch.setattr(epoch_run, "MOST_ISOLATED", 2)
+    stage.markers(A, 5)
+    stage.event(A, {"x": 13}, {"x": 1})
+    assert stage.step() == ["dead "]
+    assert stage.step() == ["to.bob events-0-6"]
+
+
 def test_a_change_that_kills_every_worker_is_rejected(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def deadly(changes: Any) -> Any:
         if b"bad" in changes.keys:
@@ -327,13 +348,35 @@ def test_a_bounded_epoch_has_no_more_than_allowed(stage: Stage) -> None:
 
 
 def test_offsets_without_records_do_not_begin_a_bounded_epoch_again_and_again(stage: Stage) -> None:
-    from tests.support.doubles.fetched_batches import marker
-
-    stage.logs[A].append_bytes(marker(0, 1, commit=True), 0, 1)
+    stage.markers(A, 1)
     callback = batches(stage, bounded={EVENTS: 4, SUBSCRIPTIONS: 1})
     for _ in range(3):
         callback._epoch()
     assert len(stage.tasks_of_jobs) == 1
+
+
+def test_bounded_epochs_go_on_behind_more_offsets_without_records_than_they_have(stage: Stage) -> None:
+    stage.change("a", ALICE)
+    stage.step(LONG)
+    stage.markers(A, 10)
+    stage.event(A, {"x": 1})
+    callback = batches(stage, bounded={EVENTS: 4, SUBSCRIPTIONS: 1})
+    for _ in range(6):
+        callback._epoch()
+    assert stage.seen()[1:] == ["to.alice events-0-10"]
+
+
+def test_a_bounded_epoch_has_few_events_while_they_are_matched_without_an_index(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.change("a", ALICE)
+    stage.step(LONG)
+    stage.pipeline.state.pending_index = Future()
+    monkeypatch.setattr(sources, "PAIRS_WITHOUT_INDEX", 1)
+    monkeypatch.setattr(sources, "LEAST_EVENTS", 4)
+    stage.event(A, *({"x": n} for n in range(5)))
+    batches(stage, bounded={EVENTS: 100, SUBSCRIPTIONS: 1})._epoch()
+    assert stage.pipeline.state.positions[A] == 2  # half of four: there are two partitions
 
 
 def test_added_partitions_are_read_from_their_first_record_on(stage: Stage) -> None:
