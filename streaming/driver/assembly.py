@@ -138,8 +138,7 @@ def topics(settings: Settings) -> Topics:
 
 @contextmanager
 def owned(settings: Settings, lineage: str, sources: SourceTopics, topics: Topics) -> Iterator[Slots]:
-    """The slots of this process, which owns the query now, though it has not claimed any offsets yet: all are fenced
-    that earlier processes used. Raises JobError."""
+    """The slots of this process, which has taken the query over. Raises JobError."""
     query, again = settings.query, checkpoint.owner(settings.query.checkpoint) == lineage
     partitions = [(topic, p) for topic, n in topics.counts(sources.sources).items() for p in range(n)]
     # Each owner has claimed these. What is committed for a topic of events that was left out since is an older one's.

@@ -19,8 +19,8 @@ from streaming.worker.publication import Publication, Quota
 class Slots:
     """The producers with which the tasks of the next batch may publish, one for each slot.
 
-    The order of a start matters (docs/delivery-protocol.md): the owner opens its own producer, `fence_all` fences all
-    slots ever used, then the owner claims the committed offsets; only then `open` lets tasks publish.
+    The order of a start matters (docs/delivery-protocol.md): the owner opens its own producer, `take_over` fences all
+    slots ever used and claims the committed offsets; only then `open` lets tasks publish.
     """
 
     owner: Owner
@@ -36,6 +36,13 @@ class Slots:
         """Fence all slots that were ever used, and at least so many; returns what is committed then."""
         self._producers, committed = self.owner.fence_slots(self.partitions, least)
         return committed
+
+    def take_over(self) -> None:
+        """Fence all slots that were ever used, and one, which shows whether the user may; claim the committed offsets.
+        Whoever was fenced waits for the claim no longer than TAKEOVER_S, so nothing may take time before. Raises Fenced
+        if another process has taken over, or ClaimFailed."""
+        self.fence_all(1)
+        self.owner.committed(self.partitions)
 
     def open(self, number: int, broadcast: Callable[[Any], Any]) -> None:
         """Let `number` tasks publish, which see what `broadcast` returns. If they are more than ever, that is noted in

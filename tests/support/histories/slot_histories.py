@@ -365,7 +365,7 @@ class SlotHistory(Ledger):
         client = Client("", settings.kafka.client)
         owner = Owner(client, "job", one.lineage, places, again=one.owns)
         slots = Slots(owner, places, world.names.sources)
-        slots.fence_all(1)
+        slots.take_over()
         restored, *_ = assembly.restored(settings, world.names, self.empty, topics, owner, Store(one.directory))
         if not restored.first_start:  # then it has claimed what was committed
             self.replaced = max(self.replaced, one.opened)

@@ -9,6 +9,7 @@ import pytest
 
 from streaming.documents.records import Record
 from streaming.driver import pipeline as module
+from streaming.driver.slots import Slots
 from streaming.errors import ClaimFailed, Fenced, JobError
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.topics import Topic
@@ -66,6 +67,13 @@ def test_a_process_that_is_fenced_in_its_claim_may_try_again_unless_another_has_
     assert error.retry == (not claims)
     other.publish([], dict.fromkeys(PLACES, 6))
     assert owner("b", claims=False).committed(PLACES) == dict.fromkeys(PLACES, 6)
+
+
+def test_whoever_takes_over_claims_what_is_committed_at_once(broker: Brokers) -> None:
+    owner("a", claims=False).publish([], dict.fromkeys(PLACES, 5))
+    Slots(owner("b"), PLACES, NAMES.sources).take_over()
+    with pytest.raises(Fenced, match="has taken over"):
+        owner("a", again=True)
 
 
 def test_what_an_older_owner_committed_for_a_topic_that_was_left_out_since_replaces_nobody(broker: Brokers) -> None:
