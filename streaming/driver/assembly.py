@@ -146,7 +146,7 @@ def owned(settings: Settings, lineage: str, sources: SourceTopics, topics: Topic
     deciding = [at for at in partitions if at[0] == sources.names[SUBSCRIPTIONS]]
     with closing(Client(settings.kafka.bootstrap_servers, settings.kafka.client)) as client:
         slots = Slots(Owner(client, query.name, lineage, deciding, again=again), partitions, sources)
-        slots.fence_all(1)  # that one shows now whether the user may
+        slots.take_over()
         yield slots
 
 
@@ -269,6 +269,8 @@ def pipeline(
     slots.open(cores, state.broadcast)
     subscriptions = SubscriptionQuota(quotas.subscriptions, names.sources.tenants)
     subscriptions.begin(state.snapshot)
+    if state.compactor is not None:
+        state.compactor.expired = subscriptions.expired
     return Pipeline(
         state=state,
         settings=task_settings(settings, names.sources),

@@ -66,6 +66,8 @@ class Compactor:
         self._saved: Snapshot | None = None
         self._tried_at = -math.inf  # the first save is due at once: a kill must not make the next start read the topic
         self._backoff_until = 0.0  # no compaction starts before
+        # Called with a part and the positions in it that compaction has dropped because they expired.
+        self.expired: Callable[[Part, Int32], object] = lambda part, positions: None
         self.joins = Latencies()  # durations of compactions; replaced by a new object after each
         self.saved_at: float | None = None  # epoch s: the last save of this process
         self.unsaved_since: float | None = steady_s()  # of the oldest unsaved change
@@ -95,6 +97,10 @@ class Compactor:
                 self._backoff_until = time.monotonic() + SAVE_EVERY_S
                 log.warning("compaction_failed", **error_fields(error))
                 return snapshot
+            now = dict(zip(snapshot.parts, snapshot.removed, strict=True))
+            for part, dropped in zip(joining.parts, joining.removed, strict=True):
+                if len(expired := np.setdiff1d(dropped, now[part])):
+                    self.expired(part, expired.astype(np.int32))
             snapshot = snapshot.swapped(joining.parts, joining.removed, new)
             with self._lock:
                 self._files[new] = path

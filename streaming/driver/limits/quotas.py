@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from matchers.index.snapshot import Snapshot
+from matchers.contract.tables import Int32, Int64
+from matchers.index.snapshot import Part, Snapshot
 from streaming.index import notes
 from streaming.rows import AcceptedChange, DeliveryCounts, RejectedChange, Row
 from streaming.state.state import registered
@@ -45,10 +46,14 @@ class SubscriptionQuota:
             subscribers = notes.subscribers(part.segment)
             self._count.update(subscribers)
             self._count.subtract(subscribers.at(removed))
-            live = np.delete(notes.numbers(part.segment, "partition"), removed)
-            partitions, counts = np.unique(live, return_counts=True)
-            for partition, n in zip(partitions.tolist(), counts.tolist(), strict=True):
-                self._of_tenant[self._tenant(partition).name] += n
+            self._of_tenant.update(self._tenants_of(np.delete(notes.numbers(part.segment, "partition"), removed)))
+
+    def expired(self, part: Part, positions: Int32) -> None:
+        """Count no longer what compaction has dropped from a part."""
+        if not self.limits_any:
+            return
+        self._count.subtract(notes.subscribers(part.segment).at(positions))
+        self._of_tenant.subtract(self._tenants_of(notes.numbers(part.segment, "partition")[positions]))
 
     def checked(self, rows: Sequence[Row], snapshot: Snapshot) -> Sequence[Row]:
         """The rows of a batch, with changes beyond the limits as rejections; counts the others.
@@ -96,6 +101,15 @@ class SubscriptionQuota:
             )
         return ""
 
+    def _tenants_of(self, change_partitions: Int64) -> Counter[str]:
+        """How many of these partitions are of each tenant."""
+        count: Counter[str] = Counter()
+        for partition, n in zip(
+            *(found.tolist() for found in np.unique(change_partitions, return_counts=True)), strict=True
+        ):
+            count[self._tenant(partition).name] += n
+        return count
+
     def _tenant(self, change_partition: int) -> Tenant:
         return topic_partition(change_partition, self.tenants)[0]
 
@@ -104,7 +118,7 @@ class SubscriptionQuota:
 class DeliveryQuota:
     """Limits the deliveries to a subscriber for the events of one second, by event time; 0: no limit.
 
-    By event time a job that catches up delivers the same as one that is in time. Tasks count what each subscriber would
+    By event time a job that catches up drops no more than one that is in time. Tasks count what each subscriber would
     get (`worker.counting`), and then publish what it may get of that, the lowest partition first. The last counts are
     forgotten when the job ends.
     """

@@ -21,6 +21,8 @@ from matchers.contract.algorithm import Algorithm
 from matchers.index.snapshot import Part, Snapshot
 from matchers.language.lowering import lower
 from matchers.language.parsing import parse
+from streaming.driver.batch_order import in_order
+from streaming.driver.limits.quotas import SubscriptionQuota
 from streaming.errors import JobError, ProcessLost
 from streaming.index import packing, parts
 from streaming.rows import SUBSCRIPTIONS
@@ -30,7 +32,7 @@ from streaming.state.event_averages import KNOWN_FROM_EVENTS
 from streaming.state.pool import processes
 from streaming.state.state import State
 from streaming.state.store import Store
-from tests.support.doubles.stage import ALICE, BOB, SETTINGS, Later, Value, apply, change, delivered, event
+from tests.support.doubles.stage import ALICE, BOB, SETTINGS, Later, Value, apply, change, delivered, event, work
 from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.kernels
@@ -125,6 +127,23 @@ def test_what_expired_less_than_a_day_ago_is_still_there_for_late_events(tmp_pat
     late = delivered(state, event(0, {"x": 1}, timestamp=1000 * (now_s - 3600 * 24)))
     assert late == {0: {"alice": names_of(*MANY[1::2])}}
     assert len(MANY) / 2 <= len(state.snapshot) < len(MANY)
+    state.close()
+
+
+def test_quotas_do_not_count_what_compaction_has_dropped(tmp_path: Path, threads: Executor) -> None:
+    long_ago = datetime.fromtimestamp(time.time() - 3600 * 25, UTC).isoformat()
+    state, quota = started(Store(tmp_path), threads), SubscriptionQuota(100)
+    compactor_of(state).expired = quota.expired
+    for n in MANY:
+        document = ALICE | ({} if n % 2 else {"expires_at": long_ago})
+        rows = in_order(work(state, [change(n, f"s{n}", document)]))
+        state.apply(quota.checked(rows, state.snapshot), {(SUBSCRIPTIONS, 0): n + 1})
+    settled(state)
+    again = SubscriptionQuota(100)
+    again.begin(state.snapshot)
+    assert +quota._count == +again._count
+    assert len(MANY) / 2 <= quota._count["alice"] < len(MANY)
+    assert +quota._of_tenant == +again._of_tenant
     state.close()
 
 
