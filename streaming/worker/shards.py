@@ -88,6 +88,7 @@ def _of_kinds(rows: pa.Table) -> Iterator[tuple[pa.RecordBatch, Matches]]:
 
 
 def _united(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Matches]:
+    rows = _of_the_first(rows)
     is_first = np.asarray(rows["shard"]) == 0
     of = np.cumsum(is_first) - 1
     counts = np.asarray(pc.list_value_length(rows["ids"]))
@@ -98,6 +99,16 @@ def _united(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Matches]:
     dead = {row: (letter, detail) for row, (letter, detail) in enumerate(letters) if letter is not None}
     attributes, at_once = np.asarray(first["attributes"]), np.asarray(first["at_once"])
     return first.select(INPUT.names), Matches.of(dead, [matched], attributes, at_once)
+
+
+def _of_the_first(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Leave out the matches of records that the first shard has not read: the broker deleted them meanwhile."""
+    first = np.flatnonzero(np.asarray(rows["shard"]) == 0)
+    before = np.searchsorted(first, np.arange(len(rows)), side="right") - 1
+    places = np.column_stack([np.asarray(rows[name]).astype(np.int64) for name in ORDER[:-1]])
+    is_there = before >= 0
+    is_there[is_there] = (places[is_there] == places[first[before[is_there]]]).all(axis=1)
+    return rows if is_there.all() else rows.filter(pa.array(is_there))
 
 
 def _lists(texts: Texts, starts: Int64) -> pa.ListArray:

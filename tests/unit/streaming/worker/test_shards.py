@@ -83,6 +83,20 @@ def test_rows_of_all_shards_come_together(seed: int, monkeypatch: pytest.MonkeyP
     assert found == {at: (*more, sorted(of_row)) for at, (*more, of_row) in expected.items()}
 
 
+@pytest.mark.parametrize("gone", [[0], [1], [0, 1, 2]])
+def test_matches_of_a_record_that_was_deleted_before_the_first_shard_read_it_are_left_out(gone: list[int]) -> None:
+    given = [[("alice", f"a{n}")] for n in range(3)]
+    batch = pa.RecordBatch.from_pylist([event(n, {"x": n}) for n in range(3)], schema=INPUT)
+    read = batch.filter(pa.array([n not in gone for n in range(3)]))
+    there = [of for n, of in enumerate(given) if n not in gone]
+    rows = [*shards.shipped(read, matches(there, {}), 0), *shards.shipped(batch, matches(given, {}), 1)]
+    table = pa.Table.from_batches(rows, shards.SHIPPED).sort_by([(name, "ascending") for name in shards.ORDER])
+    found = content(shards.united(table.to_batches()))
+    assert {offset: of_record[-1] for (_, _, offset), of_record in found.items()} == {
+        n: sorted([*of, *of]) for n, of in enumerate(given) if n not in gone
+    }
+
+
 def test_only_the_first_shard_ships_records() -> None:
     batch = pa.RecordBatch.from_pylist([event(0, {"x": 1}), event(1, {"x": 2})], schema=INPUT)
     given = matches([[("alice", "a")], []], {})
