@@ -22,6 +22,7 @@ log = logger("sluice.job")
 ASK_EVERY_S = 0.02  # where the topics end, after a batch
 SAY_AFTER_S = 5.0  # what a stop waits for
 WAIT_FOR_A_BATCH_S = 1.0  # before the main thread looks after the rest again
+ABANDONED_S = 60.0  # for a batch when the job ends with an error
 WITHOUT_WAITING = "a second signal ends the job at once; the next start repeats the uncommitted batch"
 
 
@@ -41,7 +42,10 @@ class SparkBatches:
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         self._take(batch, number)
-        while not self._finished and self._at_the_end():
+        while not self._finished:
+            with self._keeping():
+                if not self._at_the_end():
+                    return
             time.sleep(ASK_EVERY_S)
             with self._turn:
                 self._rest()
@@ -53,17 +57,21 @@ class SparkBatches:
                 raise InterruptedError("the job is stopping")
             gc.disable()  # the rows and records of a batch are many objects, and none of them in a cycle
             try:
-                self._pipeline(batch, number)
-            except BaseException as error:
-                self.failure = error
-                raise
+                with self._keeping():
+                    self._pipeline(batch, number)
             finally:
                 gc.enable()
 
     def _rest(self) -> None:
         """Do the work between two batches."""
-        try:
+        with self._keeping():
             self._pipeline.rest()
+
+    @contextmanager
+    def _keeping(self) -> Iterator[None]:
+        """Keep an error, which Spark would report as text."""
+        try:
+            yield
         except BaseException as error:
             self.failure = error
             raise
@@ -114,6 +122,13 @@ class SparkBatches:
         if not by_request:
             why, _, _ = str(query.exception()).partition("\n=== ")  # the rest is its plan
             raise SparkFailed(f"Spark stopped the query: {why}")
+
+    def abandon(self) -> None:
+        """Let no further batch begin, and wait for the current one, though not for ever. Call before an error ends the
+        job: a batch uses what the job then closes."""
+        self._finished = True
+        if self._turn.acquire(timeout=ABANDONED_S):
+            self._turn.release()
 
     def _reject(self) -> None:
         """Wait for the current batch and reject all further ones."""

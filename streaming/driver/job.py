@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from matchers.index.snapshot import Snapshot
 from matchers.registry import need_papers
 from streaming import tenants
 from streaming.driver import assembly, session, sources
@@ -112,6 +113,14 @@ class JobRun:
         empty = assembly.checked_empty_state(settings, kernels.is_ready)
         topics = assembly.topics(settings)
         settings = resolved(settings, topics.partitions)
+        try:
+            self._run(settings, empty, topics)
+        except TopicMissing as error:
+            if settings.events.topic_pattern:
+                raise TopicDeleted(str(error)) from error
+            raise
+
+    def _run(self, settings: Settings, empty: Snapshot, topics: Topics) -> None:
         names = assembly.names(settings, topics)
         is_wanted = partial(is_matched, settings) if settings.events.topic_pattern else None
         watch = Watch(topics, [*names.sources.sources], is_wanted)
@@ -221,46 +230,47 @@ class JobRun:
         monitor.enter(RUNNING)
         self._log_start(state, url)
         self.running(monitor)
-        while query.isActive and not self.stop.wait(0.1):
-            monitor.beat(partial(progress, query, spark, reads=not is_direct))
-            watch.check()
-            if (pending_index := state.pending_index) is not None and pending_index.done():
-                pending_index.result()  # raises if there is none
-            if added := watch.found:
-                read_more = partial(self._read_more, pipeline, topics, watch, added)
-                if is_direct:
-                    batches.between(read_more)
-                elif batches.ended(query):
-                    read_more()
-                    batches = make_batches()
+        try:
+            while query.isActive and not self.stop.wait(0.1):
+                monitor.beat(partial(progress, query, spark, reads=not is_direct))
+                watch.check()
+                if (pending_index := state.pending_index) is not None and pending_index.done():
+                    pending_index.result()  # raises if there is none
+                if added := watch.found:
+                    read_more = partial(self._read_more, pipeline, topics, watch, added)
+                    if is_direct:
+                        batches.between(read_more)
+                    elif batches.ended(query):
+                        read_more()
+                        batches = make_batches()
+                        begins = assembly.begins(pipeline.names, state, topics)
+                        query = self._query(spark, batches, pipeline.names.sources, begins, most)
+                if (now := self._events_per_batch(state, most)) != most and batches.ended(query):
+                    batches, most = make_batches(), now
                     begins = assembly.begins(pipeline.names, state, topics)
                     query = self._query(spark, batches, pipeline.names.sources, begins, most)
-            if (now := self._events_per_batch(state, most)) != most and batches.ended(query):
-                batches, most = make_batches(), now
-                begins = assembly.begins(pipeline.names, state, topics)
-                query = self._query(spark, batches, pipeline.names.sources, begins, most)
-                log.info("batch_limit_changed", event_limit=most, index=state.snapshot.about)
-        log.info("job_stopping", reason="requested" if self.stop.is_set() else "query ended")
-        monitor.enter(STOPPING)
-        try:
+                    log.info("batch_limit_changed", event_limit=most, index=state.snapshot.about)
+            log.info("job_stopping", reason="requested" if self.stop.is_set() else "query ended")
+            monitor.enter(STOPPING)
             batches.end(query, by_request=self.stop.is_set())
-        except (OffsetsBeyondEnd, TopicMissing) as error:  # a replaced topic may end a task before the watch detects it
+        except (OffsetsBeyondEnd, TopicMissing):  # a replaced topic may end a task before the watch detects it
             with suppress(BrokerUnreachable):
                 watch.look()
             watch.check()
-            if isinstance(error, TopicMissing) and self.settings.events.topic_pattern:
-                raise TopicDeleted(str(error)) from error
             raise
+        finally:
+            batches.abandon()
 
     def _read_more(self, pipeline: Pipeline, topics: Topics, watch: Watch, added: Sequence[str]) -> None:
         """Read topics that were created meanwhile; where a broker does not answer, they are found again."""
+        bounds: Mapping[str, Sequence[tuple[int, int, int]]] = {}
         try:
             bounds = assembly.bounds_of(topics, added)
-        except BrokerUnreachable as error:
+        except (BrokerUnreachable, TopicMissing) as error:
             log.warning("topics_unreadable", topics=list(added), **error_fields(error))
-            return
-        assembly.read_more(pipeline, bounds)
-        watch.add(added)
+        if bounds:
+            assembly.read_more(pipeline, bounds)
+        watch.add(bounds)
 
     def _query(
         self,

@@ -37,9 +37,8 @@ class Watch:
                 self._replaced = name
 
     def add(self, names: Iterable[str]) -> None:
-        """Watch these, too, which were found."""
-        self._names = [*self._names, *names]
-        self.found = [name for name in self.found if name not in self._names]
+        """Watch these, too, of those found; the next look finds the others again."""
+        self._names, self.found = [*self._names, *names], ()
 
     def check(self) -> None:
         """Raises TopicReplaced."""

@@ -312,10 +312,13 @@ class Topics:
         return _Answering(self._address, what)
 
     def offsets(self, topic: str) -> Iterator[tuple[int, int, int]]:
-        """(partition, first offset, next offset) of a topic that exists. Raises JobError."""
+        """(partition, first offset, next offset) of a topic. Raises TopicMissing or another JobError."""
         consumer = Consumer(self._config(**{"group.id": "unused", "enable.auto.commit": False}))
         try:
-            for partition in range(self.counts([topic])[topic]):
+            counts = self.counts([topic])
+            if topic not in counts:
+                raise TopicMissing(f"no topic {topic} at {self._address}")
+            for partition in range(counts[topic]):
                 with self._answering("read first and end offsets"):
                     low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)
                 yield partition, low, high

@@ -77,6 +77,31 @@ def test_a_stop_that_waits_for_a_batch_says_so(
     assert batches._finished
 
 
+def test_who_ends_the_job_waits_for_the_batch_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = SparkBatches(pipeline(ListSink()))
+    ending = threading.Thread(target=batches.abandon)
+    with batches.held():
+        ending.start()
+        while not batches._finished:
+            time.sleep(0.001)
+        assert ending.is_alive()
+        monkeypatch.setattr(between, "ABANDONED_S", 0.0)
+        batches.abandon()
+    ending.join(PATIENCE_S)
+    assert not ending.is_alive()
+
+
+def test_an_error_of_ours_between_two_batches_is_told_as_it_is() -> None:
+    def fails() -> bool:
+        raise ZeroDivisionError
+
+    p = pipeline(ListSink())
+    batches = SparkBatches(p, fails)
+    with pytest.raises(ZeroDivisionError):
+        batches(frame(p), 0)
+    assert isinstance(batches.failure, ZeroDivisionError)
+
+
 class StoppableQuery:
     """A query that can be stopped."""
 

@@ -76,6 +76,12 @@ def test_topics_that_come_later_are_found_until_they_are_added_and_watched_from_
     watched.add(["events.eu"])
     assert not watched.found
     assert watched.ends() == {(name, 0): 7 for name in ("events", "subs", "events.eu")}
+    topics.there["events.us"] = "6"
+    watched.ends()
+    watched.add([])  # it was deleted before it could be read
+    assert not watched.found
+    watched.ends()
+    assert watched.found == ["events.us"]
     topics.there["events.eu"] = "5"
     watched.ends()
     with pytest.raises(TopicReplaced, match=r"topic events\.eu was deleted and recreated; the job reads it from"):

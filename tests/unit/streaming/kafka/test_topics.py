@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 
-from streaming.errors import BrokerUnreachable, Forbidden
+from streaming.errors import BrokerUnreachable, Forbidden, TopicMissing
 from streaming.kafka import topics
 from streaming.kafka.topics import Topic, Topics
 
@@ -199,6 +199,13 @@ class Leaderless:
             future.set_result(SimpleNamespace(offset=7))
         self.times -= 1
         return dict.fromkeys(wanted, future)
+
+
+def test_a_topic_that_was_deleted_a_moment_ago_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = Topics("127.0.0.1:1", {})
+    monkeypatch.setattr(there, "counts", lambda names: {})
+    with pytest.raises(TopicMissing, match="no topic events at "):
+        list(there.offsets("events"))
 
 
 OFFSETS = [
