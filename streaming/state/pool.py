@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
 from streaming.log import error_fields, logger
@@ -25,17 +26,34 @@ LOOK_EVERY_S = 0.02  # for processes that are to end
 def processes(n: int, nice: int = 0) -> Iterator[Executor]:
     """A pool of processes; unfinished work is discarded at the end. If a process is killed, another repeats its work,
     so submit only work that may run twice."""
-    pool = RestartingExecutor(lambda: ProcessPoolExecutor(n, multiprocessing.get_context("spawn"), _begin, (nice,)))
-    before = set(multiprocessing.active_children())
+    context = _Spawning()
+    pool = RestartingExecutor(lambda: ProcessPoolExecutor(n, context, _begin, (nice,)))
     try:
         yield pool
     finally:
         ending = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True})
         ending.start()
         while ending.is_alive():
-            for child in set(multiprocessing.active_children()) - before:  # one may just be starting
-                child.terminate()
+            for child in context.children():  # one may just be starting
+                child.kill()  # it may be suspended, and then only this ends it
             ending.join(LOOK_EVERY_S)
+
+
+class _Spawning(SpawnContext):
+    """Spawns processes and keeps them: others of this program are not ours to end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._children: list[SpawnProcess] = []
+
+    def Process(self, *args: Any, **options: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802  # a class there
+        child = SpawnProcess(*args, **options)
+        self._children.append(child)
+        return child
+
+    def children(self) -> list[SpawnProcess]:
+        """Return those that were started."""
+        return [child for child in self._children if child.pid is not None]
 
 
 class RestartingExecutor(Executor):

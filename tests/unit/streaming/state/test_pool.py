@@ -43,7 +43,7 @@ def test_the_work_of_a_process_that_was_killed_is_done_again(tmp_path: Path) -> 
     before = set(multiprocessing.active_children())  # of other tests
     with processes(2) as pool:
         begun = {pool.submit(killed_once, tmp_path / "marker", n): n for n in range(N)}
-        assert sorted(task.result() for task in as_completed(begun, 60)) == list(range(N))
+        assert sorted(task.result() for task in as_completed(begun, PATIENCE_S)) == list(range(N))
         assert (tmp_path / "marker").exists()
     assert not set(multiprocessing.active_children()) - before
 
@@ -71,9 +71,23 @@ def test_what_is_not_done_at_the_end_is_given_up() -> None:
     with processes(1) as executor:
         begun = [executor.submit(slept) for _ in range(3)]
     for task in begun:
-        assert task.exception(60) if not task.cancelled() else task.done()
+        assert task.exception(PATIENCE_S) if not task.cancelled() else task.done()
     assert not multiprocessing.active_children()
     assert set(threading.enumerate()) <= threads
+
+
+def test_other_processes_of_the_program_are_left_alone_and_a_suspended_one_of_the_pool_ends() -> None:
+    with processes(1) as executor:
+        begun = executor.submit(os.getpid)
+        suspended = begun.result(PATIENCE_S)
+        other = multiprocessing.get_context("spawn").Process(target=slept)
+        other.start()
+        executor.submit(slept)
+        os.kill(suspended, signal.SIGSTOP)
+    assert other.is_alive()
+    assert suspended not in {child.pid for child in multiprocessing.active_children()}
+    other.kill()
+    other.join()
 
 
 class Breaking(Executor):
