@@ -257,13 +257,16 @@ def _records(span: Span) -> list[Message]:
                 if offset < span.end:
                     records.append(message)
                     deadline = time.monotonic() + TIMEOUT_S
-                if offset < span.end - 1:
-                    continue
-            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                reached = offset + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                _, reached = place_of(message)  # a new leader may not have all yet
+            elif is_passing(error) or is_without_group(error):
+                continue
+            else:
+                raise translate(error, f"{topic} cannot be read")
+            if reached >= span.end:
                 consumer.unassign()
                 return records
-            if not is_passing(error) and not is_without_group(error):
-                raise translate(error, f"{topic} cannot be read")
         if time.monotonic() > deadline:
             raise BrokerUnreachable(
                 f"no records received from {topic}, partition {partition}, offset {span.begin} within {TIMEOUT_S:g} s"

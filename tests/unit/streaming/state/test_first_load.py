@@ -16,10 +16,11 @@ from streaming.tenants import ANYBODY
 
 
 class PartitionConsumer:
-    """A partition with records at some offsets, given two at a time; after them its end, again and again."""
+    """A partition with records at some offsets, given two at a time; after them its end, again and again. At first its
+    leader only has what lies before `early`."""
 
-    def __init__(self, offsets: Sequence[int]) -> None:
-        self.offsets = offsets
+    def __init__(self, offsets: Sequence[int], end: int, early: int | None = None) -> None:
+        self.offsets, self.end, self.early = offsets, end, early
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         self.at = partitions[0].offset
@@ -27,14 +28,19 @@ class PartitionConsumer:
     def unassign(self) -> None: ...
 
     def poll(self, timeout: float) -> Any:
-        return (self._next() or [SimpleNamespace(error=lambda: KafkaError(KafkaError._PARTITION_EOF))])[0]
+        if found := self._next():
+            return found[0]
+        end, self.early = self.end if self.early is None else self.early, None
+        error = KafkaError(KafkaError._PARTITION_EOF)
+        return SimpleNamespace(error=lambda: error, partition=lambda: 0, offset=lambda: end)
 
     def consume(self, most: int, timeout: float) -> list[Any]:
         assert timeout == 0, "it would wait so long for further records, in each partition"
         return self._next()
 
     def _next(self) -> list[Any]:
-        found = [offset for offset in self.offsets if offset >= self.at][:1]
+        early = self.end if self.early is None else self.early
+        found = [offset for offset in self.offsets if self.at <= offset < early][:1]
         self.at = found[-1] + 1 if found else self.at
         return [SimpleNamespace(error=lambda: None, partition=lambda: 0, offset=lambda o=o: o) for o in found]
 
@@ -45,6 +51,12 @@ class PartitionConsumer:
 def test_a_slice_has_the_records_of_its_offsets(
     there: Sequence[int], high: int, low: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_load, "_consumer", lambda *_: PartitionConsumer(there))
+    monkeypatch.setattr(first_load, "_consumer", lambda *_: PartitionConsumer(there, 9))
     found = [record.offset() for record in first_load._records(Span(Cluster("", {}), ANYBODY, 0, low, high))]
     assert found == [offset for offset in there if low <= offset < high]
+
+
+def test_a_leader_that_does_not_have_all_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_load, "_consumer", lambda *_: PartitionConsumer(range(5), 5, early=3))
+    found = [record.offset() for record in first_load._records(Span(Cluster("", {}), ANYBODY, 0, 0, 5))]
+    assert found == [0, 1, 2, 3, 4]
