@@ -13,6 +13,7 @@ from itertools import chain, cycle, islice
 from typing import Any
 
 import orjson
+from confluent_kafka import Consumer, Message, TopicPartition
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -23,15 +24,14 @@ from config import Settings
 from matchers.language import naive
 from matchers.language.parsing import parse
 from rig.job import JobProcess
-from rig.place import place
+from rig.place import Place, place
 from streaming.errors import JobError
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
+from streaming.kafka.topics import TIMEOUT_S
 from streaming.latencies import STAGES, TOTAL, Latencies
 
 START_TIMEOUT_S = 300.0  # of the job
-# After a restart: without progress for so long all is done, as the log line of a batch may be lost.
-FIRST_BATCH_S, LAST_BATCH_S = 30.0, 5.0
 QUIET_S = 120.0  # the demo gives up after this time without progress
 FIRST = 2_000  # events of a job that has just started: Java's code is not compiled yet
 PORTION = 250  # of them at once
@@ -93,7 +93,7 @@ def run(events: int, rate: int, algorithm: str, pull_the_plug: bool, console: Co
                 _reading(cluster, settings, subscribers, seen),
                 _publishing(cluster, settings, lines, events, rate, seen),
             ):
-                _watch(console, job, seen, events, pull_the_plug)
+                _watch(console, job, seen, events, pull_the_plug, here)
             job.ask_to_stop()
             status.update("computing the expected deliveries")
             status.start()
@@ -146,12 +146,13 @@ def _one_after_the_other(
 
 @contextlib.contextmanager
 def _reading(cluster: Cluster, settings: Settings, subscribers: list[str], seen: Seen) -> Iterator[None]:
-    """Read the topics of all subscribers until nothing arrives for a while."""
+    """Read the topics of all subscribers to show what comes, and all of them once more at the end."""
     stopped = threading.Event()
     prefix = settings.deliveries.prefix
+    topics = [prefix + s for s in subscribers]
 
-    def read() -> None:
-        for message in clients.read(cluster, [prefix + s for s in subscribers], follow=True):
+    def read(messages: Iterable[Message | None]) -> None:
+        for message in messages:
             if message is None:
                 if stopped.is_set():
                     return
@@ -167,7 +168,7 @@ def _reading(cluster: Cluster, settings: Settings, subscribers: list[str], seen:
             if number % 97 == 0 or not seen.examples:
                 seen.examples = [*seen.examples[-4:], (value.decode(), subscriber, ids.decode())]
 
-    thread = threading.Thread(target=read)
+    thread = threading.Thread(target=read, args=(clients.read(cluster, topics, follow=True),))
     thread.start()
     try:
         yield
@@ -175,14 +176,21 @@ def _reading(cluster: Cluster, settings: Settings, subscribers: list[str], seen:
     finally:
         stopped.set()
         thread.join()
+    seen.deliveries.clear()
+    read(clients.read(cluster, topics, follow=False, settled=True))
 
 
-def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_plug: bool) -> None:
-    """Wait until all events are done. The deliveries count for a batch whose log line was lost in a crash."""
+def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_plug: bool, here: Place) -> None:
+    """Wait until all events are done. The offsets count for a batch whose log line was lost in a crash."""
     changed = time.monotonic()
     last = (0, 0, 0)
-    pulled, restarted_at = False, -1
-    with Live(console=console, refresh_per_second=4, get_renderable=lambda: _picture(seen, events)) as live:
+    pulled = False
+    topic = here.settings.events.topic
+    places = [TopicPartition(topic, p) for p in range(here.cluster.topics().partitions()[topic])]
+    with (
+        contextlib.closing(Consumer(here.cluster.client(group_id=here.settings.query.name))) as group,
+        Live(console=console, refresh_per_second=4, get_renderable=lambda: _picture(seen, events)) as live,
+    ):
         while True:
             job.check()
             seen.add(job.new_lines())
@@ -190,8 +198,11 @@ def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_
             if now != last:
                 last, changed = now, time.monotonic()
             quiet = time.monotonic() - changed
-            settled_s = FIRST_BATCH_S if seen.processed == restarted_at else LAST_BATCH_S
-            if seen.processed >= events or (pulled and seen.published >= events and quiet > settled_s):
+            if pulled and seen.published >= events:
+                committed = sum(max(0, place.offset) for place in group.committed(places, TIMEOUT_S))
+            else:
+                committed = seen.processed
+            if committed >= events:
                 break
             if quiet > QUIET_S:
                 raise JobError(f"no progress for {QUIET_S:.0f} s, at {seen.processed:,} of {events:,} events")
@@ -200,7 +211,7 @@ def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_
                 job.kill_and_restart(START_TIMEOUT_S)
                 console.print(f"kill -9 of the job after {pull_the_plug_at:,} events, and a restart")
                 pulled = True
-                seen.processed = restarted_at = min(seen.processed, events - 1)
+                seen.processed = min(seen.processed, events - 1)
                 changed = time.monotonic()
             time.sleep(0.1)
         live.refresh()
