@@ -363,14 +363,17 @@ def spoil_after(monkeypatch: pytest.MonkeyPatch, events: int) -> None:
 
 @pytest.mark.parametrize(("checking_s", "by"), [(60.0, "scan"), (0.0, "scan on 10 events, counting on the others")])
 def test_every_event_that_is_timed_is_checked(monkeypatch: pytest.MonkeyPatch, checking_s: float, by: str) -> None:
+    clock = Clock()
+    monkeypatch.setattr("bench.matching.measure.perf_counter", clock)
+
     def slowly(ids: list[int]) -> list[int]:
-        sleep(0.001)  # so that it is not the fastest
+        clock.now_s += 0.001  # so that it is not the fastest
         return ids
 
     scan = ALGORITHMS["scan"]
     monkeypatch.setitem(ALGORITHMS, "slow", Algorithm(lambda table: SpoiledMatcher(scan(table), slowly)))
     spoil_after(monkeypatch, 10)
-    monkeypatch.setitem(ALGORITHMS, "scan", Algorithm(lambda table: Sleeping(scan(table))))
+    monkeypatch.setitem(ALGORITHMS, "scan", Algorithm(lambda table: Slow(scan(table), clock)))
     candidates = [MeasuredAlgorithm(name) for name in ("slow", "counting", "spoiled")]
     slow, counting, spoiled = measure(SMALL, candidates, Effort(0.4, 1, batch=10, checking_s=checking_s))
     assert [one.events_measured for one in (slow, counting, spoiled)] == [20, 20, 20]
@@ -395,14 +398,25 @@ def test_scan_answers_few_events_at_once_unless_it_is_measured(monkeypatch: pyte
     assert max(sizes - of_compiling) == (20 if asked else EVENTS_AT_ONCE)
 
 
+@dataclass
+class Clock:
+    """Only what is slow takes time by it."""
+
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
 @dataclass(frozen=True, eq=False)
-class Sleeping(Matcher):
+class Slow(Matcher):
     """A matcher so slow that a batch fills its round."""
 
     inner: Matcher
+    clock: Clock
 
     def match(self, events: EventBatch) -> MatchBatch:
-        sleep(0.05 * len(events))
+        self.clock.now_s += 0.05 * len(events)
         return self.inner.match(events)
 
 

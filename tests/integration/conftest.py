@@ -22,6 +22,8 @@ from tests.integration import forked
 from tests.integration.shared_jvm import SHARED
 from tests.support.patience import PATIENCE_S
 
+# Commands that wait for the answer of a job. A busy machine gives it late.
+WAITING = ({"--wait"}, {"--catch-up"}, {"catch-up"}, {"subscribe", "--from"})
 SETTINGS = {  # of a broker in a container, which is a cluster
     "NODE_ID": "1",
     "PROCESS_ROLES": "broker,controller",
@@ -147,7 +149,7 @@ class CommandLine:
 
     def __call__(self, *arguments: str, stdin: str = "", code: int = 0) -> str:
         """Standard output; the exit code must be as given. With code != 0, standard error."""
-        if "--wait" in arguments and "--timeout" not in arguments:
+        if "--timeout" not in arguments and any(some <= {*arguments} for some in WAITING):
             arguments += ("--timeout", str(PATIENCE_S))
         done = forked.run(arguments, self.environment, stdin)
         assert done.code == code, done.stderr + done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -68,6 +69,8 @@ def test_partitions_are_added_and_cores_between_two_starts(sluice: CommandLine, 
         running.until("done", lambda: running.total("event_count") == 1_000)
         admin = AdminClient({"bootstrap.servers": kafka})
         admin.create_partitions([NewPartitions(events, 4)])[events].result(PATIENCE_S)
+        while Topics(kafka, {}).partitions()[events] < 4:
+            time.sleep(0.05)
         write(kafka, events, 1_000, 2_000, 4)
         running.until("done with new partitions", lambda: running.total("event_count") == 2_000)
     write(kafka, events, 2_000, 3_000, 4)

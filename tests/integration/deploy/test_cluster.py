@@ -179,7 +179,6 @@ def test_an_executor_that_hangs_is_replaced_and_its_work_done_again(
 
         running.until("stopped at work", hangs_at_work)
         produce()
-        assert not within(HELD_UP_S, lambda: running.total("event_count") >= sent)
         assert delivered() == list(range(sent))
         running.until("counted", lambda: running.total("workers_lost_count") > 0)
         assert running.total("aborted_transaction_count") == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 import venv
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.integration.deploy.elsewhere import PROGRAM, Elsewhere, as_toml
 from tests.integration.deploy.test_cluster import assignments
 from tests.integration.running import job
 from tests.integration.shared_jvm import SHARED
+from tests.support.patience import PATIENCE_S
 from tests.support.spark_cluster import SparkCluster
 
 
@@ -51,7 +53,9 @@ def test_executors_without_packages_end_the_job_for_good_and_doctor_finds_them(
     assert "Cannot run program" in failed(sluice, *assignments(spark, missing))
 
     assert diagnosed(sluice, *assignments(spark, lacking))["state"] == "failure"
-    found = diagnosed(sluice, *assignments(spark))
+    deadline = time.monotonic() + PATIENCE_S
+    while "no executor answered" in (found := diagnosed(sluice, *assignments(spark)))["found"]:
+        assert time.monotonic() < deadline
     assert found["state"] == "ok", found
     assert "numpy" in found["found"]
 

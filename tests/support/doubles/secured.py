@@ -6,6 +6,7 @@ import argparse
 import re
 import shlex
 import subprocess
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -108,14 +109,27 @@ class Secured:
             future.result(PATIENCE_S)
 
     def allow(self, rights: Iterable[Right]) -> None:
+        rights = list(rights)
         for future in self._admin.create_acls([right.binding() for right in rights]).values():
             future.result(PATIENCE_S)
+        for right in rights:
+            self._until(right, there=True)
 
     def revoke(self, right: Right) -> None:
-        own = right.binding()
-        fields = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
-        for future in self._admin.delete_acls([AclBindingFilter(*(getattr(own, f) for f in fields))]).values():
+        for future in self._admin.delete_acls([_only(right)]).values():
             future.result(PATIENCE_S)
+        self._until(right, there=False)
+
+    def _until(self, right: Right, there: bool) -> None:
+        """Wait until the broker has learned of it from its controller."""
+        while bool(self._admin.describe_acls(_only(right)).result(PATIENCE_S)) is not there:
+            time.sleep(0.02)
+
+
+def _only(right: Right) -> AclBindingFilter:
+    own = right.binding()
+    fields = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
+    return AclBindingFilter(*(getattr(own, field) for field in fields))
 
 
 @contextmanager

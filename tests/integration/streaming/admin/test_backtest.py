@@ -30,7 +30,7 @@ def test_what_a_pattern_would_have_matched(sluice: CommandLine, kafka: str) -> N
     }
     assert sum(step["matched"] for step in steps) == 20
     assert (example["partition"], example["offset"], json.loads(example["value"])) == (1, 25, {"n": 51})
-    first, *_ = sluice("backtest", "{}", "--from", "2h").splitlines()
+    first, *_ = sluice("backtest", "{}", "--from", "1d").splitlines()
     assert first == f"100 of 101 events in {settings.events.topic} match (99 %); 1 could not be read"
     assert "needs a list of what it may be" in sluice("backtest", '{"n": 5}', code=1)
 

@@ -12,12 +12,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from config.model import Settings
+from streaming.admin import change_acks
 from streaming.client import ChangeRejected, Client, JobError, Unanswered
 from streaming.documents.records import InForceFrom, Origin, rejected_status
 from streaming.documents.records import status as accepted_status
@@ -153,16 +155,21 @@ def test_past_events_are_joined_to_live_ones_while_events_flow(sluice: CommandLi
 
 # What a command says just before a step; it is killed there, or a random moment later.
 STEPS = ("written to", "in force from", "offsets of", "offsets of")
+SLOWLY = ("--rate", "200")  # so that it is not done before it is killed
+LATE_S = 60.0  # one that follows says nothing more once all is done
 
 
 def killed(sluice: CommandLine, step: str, delay_s: float, *arguments: str) -> bool:
     """Kill a command when it says that. Returns whether it was still running."""
     with process(sluice, *arguments) as victim:
         assert victim.stderr is not None
+        late = threading.Timer(LATE_S, victim.kill)
+        late.start()
         for line in victim.stderr:
             if step in line:
                 time.sleep(delay_s)
                 break
+        late.cancel()
         victim.kill()
         return victim.wait(PATIENCE_S) == -signal.SIGKILL
 
@@ -176,9 +183,10 @@ def test_a_command_that_is_killed_at_any_step_goes_on_and_each_event_is_there_on
         running.running()
         with flow.flowing():
             for id in "st":
-                flags = ("--id", id, "--subscriber", id, "--pattern", '{"x": [1]}', "--rate", "6000")
+                flags = ("--id", id, "--subscriber", id, "--pattern", '{"x": [1]}')
                 command = ("subscribe", "--from", "oldest", *flags)
-                kills = [killed(sluice, step, random.random() / 5, *command) for step in random.sample(STEPS, 3)]
+                steps = random.sample(STEPS, 3)
+                kills = [killed(sluice, step, random.random() / 5, *command, *SLOWLY) for step in steps]
                 assert any(kills)
                 sluice(*command)
                 sluice(*command)
@@ -189,8 +197,9 @@ def test_a_command_that_is_killed_at_any_step_goes_on_and_each_event_is_there_on
             sluice("pause", "s", "--wait")
             with flow.flowing():
                 flow.burst(1_000)
-                again = ("resume", "s", "--catch-up", "--rate", "3000")
-                kills = [killed(sluice, step, random.random() / 5, *again) for step in random.sample(STEPS, 2)]
+                again = ("resume", "s", "--catch-up")
+                steps = random.sample(STEPS, 2)
+                kills = [killed(sluice, step, random.random() / 5, *again, *SLOWLY) for step in steps]
                 assert any(kills)
                 sluice(*again)
         found = delivered(settings, "s", flow.count)
@@ -283,14 +292,19 @@ def test_a_resumption_begins_with_the_first_of_its_pauses(sluice: CommandLine, s
             pass
 
 
-def test_a_client_waits_for_the_job_and_tells_its_rejection(sluice: CommandLine, settings: Settings) -> None:
-    answer = Answers(settings)
+def test_a_client_waits_for_the_job_and_tells_its_rejection(
+    sluice: CommandLine, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, ordinary = Answers(settings), change_acks.answers
+
+    def answers(*waiting: Any) -> Iterator[change_acks.ChangeAck]:
+        answer("rejected", "s", 0)
+        return ordinary(*waiting)
+
     with Client(settings) as client:
         client.subscribe("s", "alice", {}, start="oldest")
         with pytest.raises(Unanswered, match="The same command goes on"), client.catch_up("s", timeout_s=0):
             pass
-        late = threading.Timer(1.0, answer, ("rejected", "s", 0))
-        late.start()
+        monkeypatch.setattr(change_acks, "answers", answers)  # the job's comes once it is waited for
         with pytest.raises(ChangeRejected, match="s: because"), client.catch_up("s", timeout_s=PATIENCE_S):
             pass
-        late.join()

@@ -47,7 +47,7 @@ def test_each_source_partition_moves_when_the_driver_knows_of_new_ones(
     def used() -> set[int]:
         return {record.partition for record in records(kafka, topic)}
 
-    with job(sluice) as running:
+    with job(sluice, "--set", "kafka.client.metadata.max.age.ms=3600000") as running:
         running.running()
         produce(running)
         add_one(2)
@@ -55,7 +55,7 @@ def test_each_source_partition_moves_when_the_driver_knows_of_new_ones(
         daemons = {process.parent for process in forked}
         workers = [process for process in forked if process.pid not in daemons]
         kill(workers)  # new ones ask the broker, which says 3
-        assert ended(workers, 30)
+        assert ended(workers, PATIENCE_S)
         produce(running)
         produce(running)
         assert used() == {0, 1}

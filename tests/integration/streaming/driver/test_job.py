@@ -216,6 +216,9 @@ def test_changes_are_waited_for_and_subscriptions_are_paused_and_resumed(shared:
     def delivered() -> list[int]:
         return [orjson.loads(r.value)["n"] for r in records(kafka, f"{sluice.name}.to.alice")]
 
+    def last_batch() -> dict[str, Any]:
+        return [line for line in running.lines if line["event"] == "batch_finished"][-1]
+
     good, bad = subscription("s1", "alice", symbol=["IBM"]), subscription("s2", "bob", symbol=[{"prefx": "I"}])
     error = sluice("subscribe", "--wait", stdin=lines(good, bad), code=1)
     (accepted,) = [line for line in error.splitlines() if line.startswith("s1: ")]
@@ -223,14 +226,14 @@ def test_changes_are_waited_for_and_subscriptions_are_paused_and_resumed(shared:
     assert "s2: rejected: field symbol: unknown operator 'prefx'; did you mean 'prefix'?" in error
     produce(1)
     assert delivered() == [1]
-    registered = running.lines[-1]["subscription_count"]
+    registered = last_batch()["subscription_count"]
 
     paused = orjson.loads(sluice("pause", "s1", "--wait", "--json"))
     assert (paused["id"], paused["status"], paused["subscriber"]) == ("s1", "paused", "alice")
     assert sum(paused["in_force_from"].values()) == running.total("event_count")
     produce(2)
     assert delivered() == [1]
-    assert running.lines[-1]["subscription_count"] == registered
+    assert last_batch()["subscription_count"] == registered
 
     assert "nothing was written" in sluice("pause", "s1", "s3", code=1)
     assert sluice("pause", "s1", "--wait", "--json") == ""

@@ -23,6 +23,7 @@ from streaming.publishing.ownership import is_starting
 from tests.integration.conftest import JARS
 from tests.support.histories.living import PARTITIONS
 from tests.support.histories.protocol import KINDS, SinkHistory, at_random
+from tests.support.patience import PATIENCE_S
 
 TIMEOUT_MS = 1_000  # of a transaction
 TIMED_OUT_EVERY_MS = 250  # the broker looks for such that are over
@@ -71,7 +72,7 @@ class Real(Topics):
     def committed(self, group: str) -> Mapping[tuple[str, int], int]:
         if self._group is None:
             self._group = confluent_kafka.Consumer(self._cluster.client(group_id=group, enable_auto_commit=False))
-        found = self._group.committed([confluent_kafka.TopicPartition(*at) for at in self._sources], 30)
+        found = self._group.committed([confluent_kafka.TopicPartition(*at) for at in self._sources], PATIENCE_S)
         counted = [tp for tp in found if tp.offset >= 0 and not is_starting(tp.metadata or "")]
         return {(tp.topic, tp.partition): tp.offset for tp in counted}
 

@@ -35,6 +35,12 @@ def create(address: str, topic: str) -> None:
         future.result(PATIENCE_S)
 
 
+def in_sync(address: str, topic: str) -> int:
+    """Return how many replicas have all records."""
+    found = AdminClient({"bootstrap.servers": address}).list_topics(topic, PATIENCE_S)
+    return len(found.topics[topic].partitions[0].isrs)
+
+
 def elect(address: str, topic: str) -> None:
     """Let the follower lead, without the records that only the leader has."""
     admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
@@ -58,6 +64,7 @@ def test_a_job_ends_if_a_new_leader_lacks_events_that_it_has_read(brokers: Embed
             running.running()
             write(address, topic, 0, 10)
             running.until("done with what both have", lambda: running.total("event_count") == 10)
+            running.until("in sync", lambda: in_sync(address, topic) == 2)
             brokers.brokers[FOLLOWER].kill()
             write(address, topic, 10, 20)
             running.until("done with what one has", lambda: running.total("event_count") == 20)

@@ -78,7 +78,7 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
     name = sluice.name
     sluice("topics", "create")
     sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
-    with job(sluice, "--set", "monitoring.stuck_after_s=2") as running:
+    with job(sluice, "--set", "monitoring.stuck_after_s=10") as running:
         running.running()
         url = next(line["monitoring_url"] for line in running.lines if line["event"] == "monitoring_started")
         sluice("produce", stdin=lines(*({"n": n} for n in range(10))))
@@ -93,7 +93,7 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
             running.until("warned", lambda: len(warnings(running)) > before)
             line = warnings(running)[before]
             assert (line["level"], line["stage"]) == ("warning", "match")
-            assert line["stalled_s"] > 2
+            assert line["stalled_s"] > 10
             assert "Spark's Python workers" in line["hint"]
             code, body = ask(f"{url}/ready")
             assert code == 503
@@ -116,7 +116,7 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
 def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_they_hang(
     sluice: CommandLine, kafka: str
 ) -> None:
-    stalled_after_s, pieces, rows = 30, 40, 100
+    stalled_after_s, pieces, rows = 45, 60, 100
     sluice("topics", "create")
     sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
     flags = (
@@ -184,7 +184,8 @@ def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_p
         running.until("starting", lambda: any(line["event"] == "monitoring_started" for line in running.lines))
         url = next(line["monitoring_url"] for line in running.lines if line["event"] == "monitoring_started")
         code, body = ask(f"{url}/ready")
-        assert (code, json.loads(body)["ok"]) == (503, False)
+        is_ready = any(line["event"] == "job_started" for line in running.lines)
+        assert is_ready or (code, json.loads(body)["ok"]) == (503, False)
         assert ask(f"{url}/health")[0] == 200
         running.running()
         assert (tmp_path / "checkpoint" / "monitoring").read_text() == f"{url}\n"
@@ -230,6 +231,8 @@ def test_what_the_job_says_is_what_it_did(sluice: CommandLine, kafka: str, tmp_p
         assert (status["job"]["query"], status["job"]["pid"]) == (name, running.process.pid)
         assert f"{name}.events" in ask(url)[1].decode()
         assert ask(f"{url}/ready") == (200, b'{"ok": true, "reasons": [], "notes": []}\n')
+        batches = [line for line in running.lines if line["event"] == "batch_finished"]
+        running.until("traced", lambda: sum(span.name == "batch" for span in receiver.spans) >= len(batches))
         running.process.send_signal(signal.SIGTERM)
         assert running.ended() == 0
         check_traces(receiver, name, [line for line in running.lines if line["event"] == "batch_finished"])

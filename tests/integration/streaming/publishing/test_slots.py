@@ -60,7 +60,8 @@ class Stage:
             time.sleep(0.01)
 
     def slot(self, number: int = 0, client: Client | None = None) -> Slot:
-        return Slot(client or self.client, slot_name(self.group, number), self.group)
+        name = slot_name(self.group, number)
+        return Slot(client or self.client, name, self.group, timeout_ms=int(1000 * PATIENCE_S))
 
     def publish(self, producer: ProducerEpoch, values: Sequence[bytes], offset: int = 0) -> Committed:
         """A value to each destination in turn."""
@@ -77,7 +78,7 @@ class Stage:
         """Offset and note of the partitions of the events, as librdkafka reads them."""
         consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": self.group})
         with closing(consumer):
-            positions = consumer.committed([Position(self.events, partition) for partition in range(2)], 10)
+            positions = consumer.committed([Position(self.events, partition) for partition in range(2)], PATIENCE_S)
         return {p.partition: (p.offset, p.metadata) for p in positions if p.offset >= 0}
 
     def offset(self) -> int:
@@ -310,7 +311,7 @@ def test_a_deleted_topic_is_gone_and_one_made_again_is_not(stage: Stage, soon_go
 
 def test_a_topic_made_again_between_transactions(stage: Stage) -> None:
     done = stage.publish(stage.slot().open(), [b"a", b"b", b"c", b"d"])
-    stage.topics.delete([stage.out[1]])
+    delete(stage.topics, stage.out[1])
     stage.create(stage.out[1])
     stage.publish(done.producer, [b"e", b"f", b"g"])
     assert stage.read() == [b"a", b"b", b"e", b"f", b"g"]

@@ -154,7 +154,7 @@ def test_a_topic_that_is_gone_costs_no_event(sluice: CommandLine, kafka: str) ->
         write(kafka, f"{sluice.name}.events", 10, 20)
         warning = "subscriber_metrics_failed"
         running.until("warned", lambda: any(line["event"] == warning for line in running.lines))
-        assert running.total("event_count") == 20
+        running.until("done", lambda: running.total("event_count") == 20)
         sluice("topics", "create")
     assert counts(listed(sluice)["ann"]) == (20, 20, {})
     delete(Topics(kafka, {}), topic)

@@ -432,7 +432,7 @@ def test_nothing_is_left_of_pages_that_are_made_while_the_job_ends() -> None:
     with served(console_of(slow)) as made:
         threads = [asking(made, found) for _ in range(2)]
         assert slow.begun.acquire(timeout=PATIENCE_S)
-        threading.Timer(0.2, slow.go.set).start()
+        threading.Timer(2.0, slow.go.set).start()
     for thread in threads:
         thread.join()
     assert not slow.begun.acquire(blocking=False)  # the other was not begun

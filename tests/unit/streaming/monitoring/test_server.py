@@ -239,6 +239,7 @@ def test_who_does_not_read_the_answer_is_hung_up_on_at_the_deadline(monkeypatch:
     large = replace(busy(), lag=tuple(Lag("t" * 200, n, 0, 1) for n in range(50_000)))
     with Server("127.0.0.1", 0, lambda: large) as found, connected(found) as slow:
         slow.sendall(b"GET /status.json HTTP/1.0\r\n\r\n")
+        assert slow.recv(1)  # the answer is made
         assert ask(found, "/health")[0] == 200
         while found.connections:
             time.sleep(0.01)
