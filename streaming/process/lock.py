@@ -46,7 +46,8 @@ class Lock:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Hold the lock from the moment when the job ends, so that no process that starts later comes first."""
+        """Hold the lock from some milliseconds after the end of the job, so that hardly any process that starts later
+        comes first."""
         done = threading.Event()
         watcher = threading.Thread(target=self._watch, args=(done,), name="sluice-lock", daemon=True)
         watcher.start()

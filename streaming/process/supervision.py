@@ -46,7 +46,7 @@ def supervise(
     """Run so many processes, and restart each until one ends in order, or for a permanent reason, or `stop` is set;
     returns an exit code, that of a failure if there is one.
 
-    A process is restarted if a signal killed it, or if it reported that another try may succeed. All its children are
+    A process is restarted if a signal killed it, or if it reported that another try may succeed. Its process group is
     killed first: a JVM that outlived its driver would write to the same checkpoint. The pause before the next start
     grows as long as none of them reports progress.
 

@@ -118,7 +118,8 @@ class Fetcher:
         self._items, self._item, self._error = iter(()), None, None
 
     def poll(self, timeout_s: float) -> Decoded | None:
-        """Return the next records; None if the next answer has none, or none arrives within the time.
+        """Return the next records; None if the next answer has none, or none arrives within the time. A lookup of
+        leaders, which follows an error, may take longer.
 
         Where brokers have more, the next requests are sent before this returns. No request waits on a broker beyond
         the time.
