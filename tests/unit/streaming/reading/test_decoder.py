@@ -415,6 +415,7 @@ def test_a_small_batch_that_holds_much_does_not_fill_the_memory(n: int, size: in
     assert peak < most
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("codec", [codec for codec in CODECS if codec not in ("none", "snappy in blocks")])
 @pytest.mark.parametrize("first", [b"", b"\x80\x80\x80\x10"], ids=["zeros", "a large record"])
 def test_what_unpacks_to_a_thousandfold_is_named_and_does_not_fill_the_memory(
