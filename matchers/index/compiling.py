@@ -60,7 +60,7 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
     if len(patterns) < FEWEST_DOCUMENTS:
         return segment_of(lowered(patterns))
     ids, documents = list(patterns), list(patterns.values())
-    texts = [_WRITE(document).encode("utf-8", "surrogatepass") if _plain(document) else b"" for document in documents]
+    texts = [_written(document) if _plain(document) else b"" for document in documents]
     skeletons = Skeletons.of(*joined(texts))
     together = list(by_shape(skeletons, template_of))
     alone = np.ones(len(ids), np.bool_)
@@ -82,6 +82,14 @@ def compiled(patterns: Mapping[str, Any]) -> Segment:
         segments.append(template.segment(all_ids.take(which), skeletons, first, {_PATTERN: notes.take(which)}))
     none: Int32 = np.empty(0, np.int32)
     return segments[0] if len(segments) == 1 else Segment.merge([(segment, none) for segment in segments])
+
+
+def _written(document: Any) -> bytes:
+    """The JSON of a document; empty if it has an integer of thousands of digits, which `parse` names."""
+    try:
+        return _WRITE(document).encode("utf-8", "surrogatepass")
+    except ValueError:
+        return b""
 
 
 def _lowered(id: str, document: Any, text: bytes) -> Lowered:

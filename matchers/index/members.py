@@ -16,7 +16,7 @@ from matchers.contract.tables import Int32, Int64, SubscriptionTable
 from matchers.index.kernels.members import members
 from matchers.index.segment import Note, Segment
 from matchers.index.skeletons import Skeletons, joined
-from matchers.index.templates import FEWEST_DOCUMENTS, by_shape, template_of
+from matchers.index.templates import FEWEST_DOCUMENTS, Template, by_shape, template_of
 from matchers.index.texts import Texts
 from matchers.index.vocabulary import Vocabulary
 from matchers.language.lowering import MAX_RANGES
@@ -45,7 +45,7 @@ def compiled_by_member(documents: Sequence[bytes]) -> MemberTable:
         nothing = Segment.build(())
         return MemberTable(np.empty(0, np.int64), nothing.table, nothing.vocabulary)
     values, owner = _members(documents)
-    templates = list(by_shape(values, template_of))
+    templates = list(by_shape(values, _template_of))
     known = np.zeros(len(owner), np.bool_)
     ranges = np.zeros(len(owner), np.int64)
     for template, which in templates:
@@ -75,6 +75,11 @@ def compiled_by_member(documents: Sequence[bytes]) -> MemberTable:
         n_columns=merged.table.n_columns,
     )
     return MemberTable(np.flatnonzero(good), table, merged.vocabulary)
+
+
+def _template_of(shape: bytes) -> Template | None:
+    """The template of a member. What $not says may be of the field of another member, so it is compiled with that."""
+    return None if shape.startswith(b'{"$not"') else template_of(shape)
 
 
 def _members(documents: Sequence[bytes]) -> tuple[Skeletons, Int32]:

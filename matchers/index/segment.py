@@ -120,9 +120,12 @@ class Segment:
             return rows
         event = np.repeat(np.arange(len(rows)), np.diff(rows.offsets))
         keep = np.ones(len(event), bool)
+        of = -1
         for i in suspects.tolist():
-            conditions = self._conditions.of(int(rows.subscription[i]))
-            keep[i] = verification.holds(document(int(event[i])), conditions)
+            if event[i] != of:  # ascending; to give an event may take parsing it
+                of = int(event[i])
+                given = document(of)
+            keep[i] = verification.holds(given, self._conditions.of(int(rows.subscription[i])))
         counts = np.bincount(event[keep], minlength=len(rows))
         return MatchBatch(offsets_of(counts), rows.subscription[keep])
 

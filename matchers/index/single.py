@@ -35,6 +35,7 @@ from matchers.kernels.jit import direct
 from matchers.language.model import Event
 
 _FIRST_ROOM = 1_024  # bytes of an event
+MOST_KEPT = 1_024  # places of an event that is kept
 _TABLE: Any = numba.typeof(np.empty((0, 4)))  # type: ignore[no-untyped-call]  # the type of `Scalars.table`
 
 
@@ -195,10 +196,12 @@ class _PartAlone:
         return True
 
     def _batch(self, n: int) -> EventBatch:
-        """Return the event of the first n places. It is kept, because to make one takes a microsecond."""
+        """Return the event of the first n places. One of few is kept, because to make it takes a microsecond."""
         batch = self._batches.get(n)
         if batch is None:
-            batch = self._batches[n] = EventBatch(self._offsets, self._column[:n], self._value[:n], self._n_columns)
+            batch = EventBatch(self._offsets, self._column[:n], self._value[:n], self._n_columns)
+            if n <= MOST_KEPT:
+                self._batches[n] = batch
         return batch
 
     def _add(self, rows: Int32, event: Event | bytes, found: list[str]) -> None:

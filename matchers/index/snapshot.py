@@ -146,7 +146,7 @@ class Snapshot:
         """The ids among these that no subscription has, ascending."""
         texts = [id for id in ids if isinstance(id, str)]
         known = {texts[i] for which, _ in self.locate(Texts.of(texts)) for i in which.tolist()}
-        return sorted(set(ids) - known)
+        return sorted(set(ids) - known, key=str)  # what is no text is no id
 
     def __contains__(self, id: str) -> bool:
         return self.place(id) is not None

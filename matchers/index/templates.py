@@ -24,7 +24,7 @@ from matchers.language.facets import NUMBER, TOKEN, exactly, starting_with, toke
 from matchers.language.lowering import MAX_RANGES
 from matchers.language.model import Path, Pattern, Predicate
 from matchers.language.operators import Equals, Exists, Numeric, Prefix, is_number
-from matchers.language.parsing import parse
+from matchers.language.parsing import FIELDS_TOO, parse
 
 FEWEST_DOCUMENTS = 8  # of one shape, for which it pays to compile them together
 
@@ -49,7 +49,11 @@ class Template:
             kinds = {_facet(operator) for operator in part.operators}
             if len(kinds) != 1 or None in kinds:
                 return None
+            if any(name in FIELDS_TOO for name in part.path[1:]):
+                return None  # `parse` decides by the value whether the name is one of a field or an operator
             slots.append((part.path, kinds.pop(), part.operators))
+        if len({path for path, _, _ in slots}) < len(slots):
+            return None  # several intervals of a column are alternatives; here all have to hold, as after two $not
         return cls(tuple(sorted(slots, key=lambda p: (p[0], p[1]))))  # type: ignore[arg-type]
 
     @property

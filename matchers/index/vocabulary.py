@@ -23,6 +23,7 @@ from matchers.language import facets
 from matchers.language.facets import NUMBER, PLACE
 from matchers.language.lowering import Column, Conjunction
 from matchers.language.model import Interval, Range, Region, Scalar
+from matchers.language.operators import is_number
 
 _END = 7  # tags go from 00 to 06
 
@@ -66,7 +67,7 @@ class Vocabulary:
         """The place of a value on a column; None if it has none."""
         if self.columns[column][1] != NUMBER:
             return bisect_right(self.cuts[column], PLACE[self.columns[column][1]](value))
-        return facets.number(value) if type(value) in (int, float) else None  # type: ignore[arg-type]
+        return facets.number(value) if is_number(value) else None
 
     @cached_property
     def coded(self) -> Cuts:

@@ -88,6 +88,9 @@ def skeletons(documents: Documents, shapes: Shapes, slots: SkeletonSlots, shape:
                         h = (h ^ np.uint64(blob[k])) * np.uint64(1099511628211)
                         t += 1
                 else:
+                    if m == start.shape[0]:  # more than any JSON has, since its values are separated
+                        good = False
+                        break
                     start[m] = begin
                     length[m] = n
                     m += 1
@@ -99,7 +102,7 @@ def skeletons(documents: Documents, shapes: Shapes, slots: SkeletonSlots, shape:
                     good = False
                     break
                 bits = nearest_double(mantissa, exponent)
-                if bits == UNKNOWN:
+                if bits == UNKNOWN or m == start.shape[0]:
                     good = False
                     break
                 number_bits[m] = bits | (np.uint64(c == 0x2D) << np.uint64(63))

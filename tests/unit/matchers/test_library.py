@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +17,9 @@ import pytest
 from matchers import Index, MatchingError
 from matchers.algorithms.scan import Scan
 from matchers.algorithms.tiles import Tiles
+from matchers.index import single, values
+from matchers.index.json_event import parsed
+from matchers.index.skeletons import Skeletons, joined
 from matchers.index.templates import FEWEST_DOCUMENTS
 from matchers.library import FEW_EVENTS
 from tests.support.generators import workloads
@@ -274,3 +279,75 @@ def test_one_workspace_serves_events_of_all_kinds() -> None:
     events = [workloads.event(r) for _ in range(200)]
     alone = [index.match([event])[0] for event in events]
     assert alone == index.match(events)
+
+
+def others(i: int) -> dict[str, Any]:
+    """Return conditions that give each of 64 patterns a shape of its own, and eight of them each member."""
+    return {f"y{i % 8}": [{"exists": False}], f"z{i // 8}": [{"exists": False}]}
+
+
+TWICE = [  # patterns whose conditions on one field all have to hold
+    lambda i: {"x": [f"a{i}", "c"], "$not": {"$not": {"x": [f"b{i}", "c"]}}},
+    lambda i: {"x": [f"a{i}", "c"], "$not": {"$not": {"x": [f"b{i}", "c"]}}, **others(i)},
+    lambda i: {"$not": {"$or": [{"$not": {"x": [f"a{i}", "c"]}}, {"$not": {"x": [f"b{i}", "c"]}}]}},
+]
+
+
+@pytest.mark.parametrize("pattern", TWICE)
+def test_two_conditions_on_one_field_both_have_to_hold(pattern: Callable[[int], Any]) -> None:
+    patterns = {f"s{i}": pattern(i) for i in range(64)} | {"other": {"y": [1]}}
+    index = Index.build(patterns).update({"late": {"x": ["a0"]}})
+    assert index.match([{"x": "a0"}, {"x": "b0"}, {"x": ["a0", "b0"]}]) == [["late"], [], ["late"]]
+    assert index.match([{"x": "c"}]) == [sorted(patterns.keys() - {"other"})]
+
+
+@pytest.mark.parametrize("status", [HTTPStatus.NOT_FOUND, np.float64(404)])
+@pytest.mark.parametrize("n", [1, FEW_EVENTS + 1])
+def test_numbers_of_other_types_are_numbers_where_a_match_is_looked_at_alone(status: Any, n: int) -> None:
+    index = Index.build({"s": {"status": [404], "path": [{"wildcard": "/a*b*c"}]}})
+    assert index.match([{"status": status, "path": "/a1b2c"}] * n) == [["s"]] * n
+
+
+@pytest.mark.parametrize("n", [1, 64])
+@pytest.mark.parametrize("more", [lambda i: {}, others])
+def test_an_operator_in_place_of_a_field_is_rejected_however_many_there_are(n: int, more: Callable[[int], Any]) -> None:
+    after = {"time": [">=", "2026-01-01T00:00:00Z"]}
+    with pytest.raises(MatchingError, match="an operator stands in a list"):
+        Index.build({f"s{i}": {"x": after, **more(i)} for i in range(n)})
+
+
+@pytest.mark.parametrize("n", [1, FEW_EVENTS + 1])
+def test_an_event_as_bytes_is_parsed_once_for_all_that_are_looked_at_one_by_one(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parses = 0
+
+    def counted(event: bytes) -> Any:
+        nonlocal parses
+        parses += 1
+        return parsed(event)
+
+    for module in (single, values):
+        monkeypatch.setattr(module, "parsed", counted)
+    index = Index.build({f"s{i}": {"x": [{"wildcard": f"*a*{i}*"}]} for i in range(10, 50)})
+    assert index.match([b'{"x": "a17"}'] * n) == [["s17"]] * n
+    assert 0 < parses <= n
+
+
+@pytest.mark.parametrize("n", [1, 2 * FEWEST_DOCUMENTS])
+def test_an_integer_of_thousands_of_digits_is_rejected_by_its_id(n: int) -> None:
+    with pytest.raises(MatchingError, match="'bad'"):
+        Index.build({"bad": {"x": [10**5_000]}} | {f"s{i}": {"x": [i]} for i in range(n)})
+
+
+def test_few_of_the_sizes_of_events_are_kept() -> None:
+    index = Index.build({"s": {"x": [1]}})
+    for n in (1, 2, 3_000, 3_001):
+        assert index.match([{"x": [1] * n}]) == [["s"]]
+    with pytest.raises(MatchingError):
+        index.update(remove=[5, "zz"])  # type: ignore[list-item]  # one is no id
+
+
+def test_a_text_with_more_values_than_any_json_is_no_document() -> None:
+    many = Skeletons.of(*joined([b'1""' * 5]))
+    assert (many.shape.tolist(), len(many.number)) == ([-1], 0)
