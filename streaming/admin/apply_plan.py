@@ -102,10 +102,11 @@ class ApplyPlan:
 
 def said(id: bytes, value: bytes) -> bytes:
     """Equal for documents of equal meaning. Raises Rejected."""
+    name = id.decode(errors="replace")
     try:
         document = orjson.loads(value)
     except orjson.JSONDecodeError as error:
-        raise Rejected(id.decode(), f"not JSON: {error}") from None
+        raise Rejected(name, f"not JSON: {error}") from None
     if isinstance(document, dict):
-        document = {"id": id.decode(), **document}
+        document = {"id": name, **document}
     return blake2b(orjson.dumps(document, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()

@@ -13,6 +13,8 @@ from streaming.documents.messages import headers_of, place_of
 from streaming.documents.records import REPLAY, Headers
 from streaming.text_format import as_text_or_base64, time_of
 
+LONGEST_VERSION = 19  # digits
+
 
 @dataclass(frozen=True)
 class Delivery:
@@ -41,7 +43,7 @@ class Delivery:
             message.value(),
             every,
             _ids(headers.get("ce_subscriptionids", "")),
-            int(version) if (version := headers.get("ce_matchversion", "")).isdecimal() else None,
+            _version(headers.get("ce_matchversion", "")),
             headers.get(REPLAY),
             _since(headers.get("ce_time", ""), written_ms),
         )
@@ -61,6 +63,10 @@ class Delivery:
             "offset": self.offset,
         }
         return data | as_text_or_base64("value", self.event)
+
+
+def _version(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= LONGEST_VERSION else None
 
 
 def _ids(text: str) -> list[str]:

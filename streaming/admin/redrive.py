@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, Message
+from confluent_kafka import Consumer, KafkaException, Message
 
 from streaming import tenants
 from streaming.admin.dead_letters import (
@@ -34,6 +34,7 @@ from streaming.documents.subscriptions import id_of
 from streaming.errors import Fenced, Unsettled
 from streaming.kafka import clients, times
 from streaming.kafka.clients import Cluster
+from streaming.kafka.errors import translate
 from streaming.kafka.event_topics import resolved
 from streaming.kafka.outputs import OutputTopics, outputs
 from streaming.publishing.connection.client import Client
@@ -279,7 +280,10 @@ class Redrive:
         oldest_ms = min(origin.timestamp_ms for letters in rejected.values() for _, origin in letters)
         with closing(Consumer(self.cluster.client(group_id="unused"))) as consumer:
             every = [(topic, partition) for topic in topics for partition in range(self.partitions[topic])]
-            starts = times.first_since(consumer, every, max(0, oldest_ms))
+            try:
+                starts = times.first_since(consumer, every, max(0, oldest_ms))
+            except KafkaException as error:
+                raise translate(error.args[0], f"{', '.join(topics)} cannot be read") from error
         superseded = set()
         for message in clients.read(self.cluster, topics, follow=False, starts=starts, settled=True):
             if message is not None and (id := id_of(message.key(), message.value())) is not None:

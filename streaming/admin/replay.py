@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from streaming.admin.start_position import NotJoined, answered, live_from, offse
 from streaming.admin.subscription_topic import StoredSubscription, decided, last_written
 from streaming.documents.starts import Start
 from streaming.documents.subscriptions import Change, Rejected, id_of, read_change
-from streaming.errors import Fenced, JobError, Unsettled
+from streaming.errors import BrokerUnreachable, Fenced, JobError, Unsettled
 from streaming.kafka import clients, times
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import translate
@@ -243,6 +243,7 @@ class Replay:
     producer: TransactionalProducer
     truncated: bool = False  # older events are deleted
     summary: ReplaySummary = field(init=False)
+    _is_in_doubt: bool = field(default=False, init=False)  # whether the last transaction is committed
 
     def __post_init__(self) -> None:
         self.summary = ReplaySummary(self.name)
@@ -293,8 +294,13 @@ class Replay:
         """Run until the replay is finished or, once `stop` is set, until the current transaction is committed.
 
         `rate` limits the events per second. `progress` is called with `done` after each transaction.
-        Raises JobError.
+        Raises ValueError if `rate` is not a positive number, and JobError. After an error with `retry` another call
+        goes on, unless the outcome of the last transaction is unknown: then the replay has to be opened again.
         """
+        if rate is not None and not 0 < rate < inf:
+            raise ValueError(f"rate must be a positive number, not {rate}")
+        if self._is_in_doubt:
+            raise JobError(f"the last transaction of the replay {self.name!r} may be committed; open the replay again")
         stop = stop or threading.Event()
         kafka, topics = self.settings.kafka, SourceTopics.of(self.settings)
         ends = {at: note.end for at, note in self.notes.items()}
@@ -323,21 +329,18 @@ class Replay:
 
     def _publish(self, events: pa.RecordBatch | None, reached: Offsets) -> None:
         """Commit the deliveries of these events, with the offsets of all partitions, so that they expire together."""
-        summary = self.summary
-        self.at |= reached
-        offsets, notes = dict(self.at), {at: orjson.dumps(note).decode() for at, note in self.notes.items()}
+        batch = None if events is None else self.matching(events)
+        offsets, notes = {**self.at, **reached}, {at: orjson.dumps(note).decode() for at, note in self.notes.items()}
         try:
-            if events is None:
+            if batch is None:
                 self.producer.publish([], offsets, notes)
-                return
-            batch = self.matching(events)
-            summary.events += len(events)
-            summary.undecodable += batch.undecodable
-            summary.matched += batch.matched
-            summary.delivered += batch.delivered
-            summary.oversize += batch.oversize
-            self.producer.publish_pieces(batch.pieces, self.matching.destinations, offsets, notes)
+            else:
+                self.producer.publish_pieces(batch.pieces, self.matching.destinations, offsets, notes)
+        except BrokerUnreachable:
+            self._is_in_doubt = True
+            raise
         except Unsettled:
+            self._is_in_doubt = True
             raise Fenced(
                 f"the replay {self.name!r} was started elsewhere, so this one stops; nothing was lost"
             ) from None
@@ -346,6 +349,14 @@ class Replay:
                 f"the current transaction was aborted ({aborted}); none of it is visible. Resume with: "
                 f"replay {self.change.subscription.id} --name {self.name}"
             ) from aborted
+        self.at = offsets
+        if events is not None and batch is not None:
+            summary = self.summary
+            summary.events += len(events)
+            summary.undecodable += batch.undecodable
+            summary.matched += batch.matched
+            summary.delivered += batch.delivered
+            summary.oversize += batch.oversize
 
 
 def _behind(events: pa.RecordBatch, names: Mapping[Source, str]) -> dict[TopicPartition, int]:

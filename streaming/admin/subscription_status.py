@@ -55,13 +55,15 @@ def statuses_of(
     """The status of each id. The statuses are read first, so that every change that they answer is among `changes`."""
     wanted = {id.encode(): id for id in ids}
     last: dict[str, Mapping[str, Any]] = {}
+    partition_of: dict[str, int] = {}  # of the last status
     for record in statuses:
         if record is None or (value := record.value()) is None:
             continue
         if (id := wanted.get(record.key() or b"")) is not None:
-            status = orjson.loads(value)
-            if id not in last or status.get("version", 0) >= last[id].get("version", 0):
-                last[id] = status
+            status, (partition, _) = orjson.loads(value), place_of(record)
+            # Within a partition the last one counts, whatever its version: with another topic they begin again.
+            if partition_of.get(id, partition) == partition or status.get("version", 0) >= last[id].get("version", 0):
+                last[id], partition_of[id] = status, partition
     waiting: dict[str, tuple[int, int]] = {}
     for record in changes:
         id = None if record is None else wanted.get(id_of(record.key(), record.value()) or b"")

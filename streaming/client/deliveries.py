@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from streaming.publishing.delivery import DeliveryRule
 
 POLL_S = 0.1
+PARTITIONS_EVERY_S = 5.0  # how often a reader without a group looks for added ones
 _REVOKED = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS)
 
 
@@ -52,6 +54,7 @@ class Deliveries:
         self._assigned: set[int] | None = None  # partitions; None: not yet or no longer known
         self._at_end: set[int] = set()
         self._reached: dict[int, int] = {}  # partition -> offset of the next delivery, if that is not committed
+        self._looked_s = time.monotonic()  # for added partitions
         self._is_open = True
 
     @classmethod
@@ -81,7 +84,7 @@ class Deliveries:
             start = "latest" if from_now else "earliest"
             return cls.of_group(cluster, topics, topic, group, follow, stop, only_key=only_key, auto_offset_reset=start)
         ends = topics.ends([topic], TIMEOUT_S) if from_now else {}
-        deliveries = cls(cluster.reader(auto_offset_reset="earliest"), topic, only_key, None, follow, stop)
+        deliveries = cls(cluster.reader(), topic, only_key, None, follow, stop)
         deliveries._assign({p: ends.get((topic, p), OFFSET_BEGINNING) for p in range(partitions)})
         return deliveries
 
@@ -133,6 +136,7 @@ class Deliveries:
         deadline = time.monotonic() + timeout_s
         left_s = timeout_s
         while self._is_open:
+            self._look_for_partitions()
             try:
                 message = self._consumer.poll(max(0.0, left_s))
             except KafkaException as error:
@@ -140,7 +144,7 @@ class Deliveries:
             if message is not None and (delivery := self._taken(message)) is not None:
                 return delivery
             left_s = deadline - time.monotonic()
-            if (message is None and left_s <= 0) or (self.at_end and not self._follow):
+            if left_s <= 0 or (self.at_end and not self._follow):
                 return None
         raise ValueError("the deliveries are closed")
 
@@ -190,6 +194,17 @@ class Deliveries:
     def _assign(self, starts: dict[int, int]) -> None:
         self._assigned = set(starts)
         self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in starts.items()])
+
+    def _look_for_partitions(self) -> None:
+        """Read added partitions from their first record on. In a group librdkafka does so."""
+        if self._group is not None or not self._follow or time.monotonic() < self._looked_s + PARTITIONS_EVERY_S:
+            return
+        self._looked_s = time.monotonic()
+        with suppress(KafkaException):  # while no broker answers
+            there = self._consumer.list_topics(self._topic, POLL_S).topics[self._topic].partitions
+            if added := there.keys() - (self._assigned or set()):
+                self._consumer.incremental_assign([TopicPartition(self._topic, p, OFFSET_BEGINNING) for p in added])
+                self._assigned = {*(self._assigned or ()), *added}
 
     def _taken(self, message: Message) -> Delivery | None:
         """The delivery of a message, if it is one of this subscriber."""

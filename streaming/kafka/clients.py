@@ -32,7 +32,6 @@ Writable = (
 
 PAUSE_S = 0.1
 _NO_HEADERS: NewHeaders = {}
-EARLIEST = "earliest"  # `auto_offset_reset`: read on with the first record that is left, if retention removed some
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,7 @@ class Cluster:
         chosen = {
             "group_id": "unused",
             "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",  # read on with the first record that is left, if retention removed some
             "fetch_queue_backoff_ms": 10,
             "isolation_level": "read_committed",
             "enable_partition_eof": True,
@@ -125,7 +125,7 @@ class RecordWriter:
         written = 0
         try:
             producer = self._opened()
-            for record in records:
+            for record in _given(records, producer):
                 key, value = record[0], record[1]
                 partition = record[2] if len(record) > 2 else BY_KEY
                 headers = record[3] if len(record) > 3 else _NO_HEADERS
@@ -162,6 +162,15 @@ class RecordWriter:
         if (producer := self._producer) is not None:
             self._producer = None
             producer.purge()
+
+
+def _given(records: Iterable[Writable], producer: Producer) -> Iterator[Writable]:
+    """The records. If there is an error in them, those before it are written all the same."""
+    try:
+        yield from records
+    except Exception:
+        producer.flush(TIMEOUT_S)
+        raise
 
 
 def write(
@@ -201,8 +210,14 @@ def read(
         ends = _ends(cluster, partitions) if settled else {}
         consumer.assign(partitions)
         open_ends = {(p.topic, p.partition) for p in partitions}
+        heard_s = time.monotonic()
         while follow or open_ends:
             messages = polled(consumer, 1_000, idle_s)
+            if messages:
+                heard_s = time.monotonic()
+            elif not follow and time.monotonic() - heard_s > TIMEOUT_S:
+                _first(consumer, partitions[0])  # raises if no broker answers
+                heard_s = time.monotonic()
             for message in messages:
                 error = message.error()
                 if error is not None:

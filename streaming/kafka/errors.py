@@ -17,6 +17,8 @@ _PASSING = (
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._WAIT_COORD,
+    KafkaError._MSG_TIMED_OUT,
     KafkaError._UNKNOWN_PARTITION,  # a broker that comes back lacks its partitions for a moment
     # What Kafka's own clients try again. librdkafka calls an error retriable in its transactional methods only.
     KafkaError.UNKNOWN_TOPIC_OR_PART,

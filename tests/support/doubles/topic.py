@@ -14,7 +14,7 @@ class Record(Message):
 
     def __init__(
         self,
-        key: str | None,
+        key: str | bytes | None,
         document: Any,
         partition: int = 0,
         offset: int = 0,
@@ -24,7 +24,7 @@ class Record(Message):
         super().__init__(
             partition=partition,
             offset=offset,
-            key=None if key is None else key.encode(),
+            key=key.encode() if isinstance(key, str) else key,
             value=document if isinstance(document, bytes | None) else json.dumps(document).encode(),
             headers=[(name, value.encode()) for name, value in (headers or {}).items()],
             timestamp=(1, time_ms),

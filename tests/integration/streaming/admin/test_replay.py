@@ -192,10 +192,16 @@ def test_events_with_schemas_wait_for_their_registry_and_a_pattern_that_nothing_
         registry.answer = 503, b""
         with pytest.raises(RegistryUnreachable):
             replayed(settings, name="waits")
-        registry.answer = None
+        with replay.opened(settings, "s", 0, None, "same") as opened:
+            with pytest.raises(RegistryUnreachable):
+                opened.run()
+            registry.answer = None
+            with pytest.raises(ValueError, match="rate must be a positive number"):
+                opened.run(rate=-5)
+            assert opened.run().delivered == 2
         summary = replayed(settings, name="waits")
         assert (summary.events, summary.delivered, summary.undecodable) == (4, 2, 1)
-        assert [r.value for r in records(settings.kafka.bootstrap_servers, f"{sluice.name}.to.alice")] == values[1:]
+        assert [r.value for r in records(settings.kafka.bootstrap_servers, f"{sluice.name}.to.alice")] == 2 * values[1:]
         assert replayed(settings, "never").matched == 0
 
 

@@ -83,8 +83,17 @@ C = A | {"id": "c"}
         ([("c", C), ("c", None)], "", []),
         ([("c", C), ("c", b"{")], "", [("c", None, 0)]),
         ([("c", b"{")], "", []),
+        ([(b"\xff", C)], "", []),
     ],
-    ids=["lacking", "not asked", "with a prefix", "unsubscribed already", "rejected since", "never in force"],
+    ids=[
+        "lacking",
+        "not asked",
+        "with a prefix",
+        "unsubscribed already",
+        "rejected since",
+        "never in force",
+        "no text",
+    ],
 )
 def test_what_the_file_lacks_is_unsubscribed_if_asked(there: Any, prune: str | None, unsubscribed: list[Any]) -> None:
     written, _ = applied([A], Topic(*there)(), prune)

@@ -31,7 +31,7 @@ CASES = {
         ("03:04:05.135Z", "    35 ms", "replay again", "s1, s2", EVENT.decode()),
     ),
     "of somebody else": (
-        delivery(b"\x1b[2J\n", ce_time="now", ce_subscriptionids="{"),
+        delivery(b"\x1b[2J\n", ce_time="now", ce_subscriptionids="{", ce_matchversion="9" * 5_000),
         ("03:04:05.135Z", "        -", "-", "-", "\\u001b[2J\\n"),
     ),
     "without all": (delivery(None), ("03:04:05.135Z", "        -", "-", "-", "no value")),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from streaming.client.deliveries import Deliveries, GroupChanged
 from streaming.errors import Forbidden, JobError
@@ -176,6 +177,40 @@ def test_an_error_of_the_broker_is_raised_and_a_slow_member_joins_again() -> Non
     assert next(deliveries).offset == 0
     with pytest.raises(Forbidden, match="t cannot be read"):
         next(deliveries)
+
+
+class Others(Scripted):
+    """Has a record of another subscriber whenever it is asked."""
+
+    def poll(self, timeout: float) -> Any:
+        return record(0, key="bob")
+
+
+def test_records_of_others_do_not_lengthen_the_wait() -> None:
+    consumer: Any = Others()
+    deliveries = Deliveries(consumer, "t", b"alice", None, True, Event())
+    deliveries._assign({0: 0})
+    assert deliveries.poll(0.01) is None
+
+
+class Growing(Scripted):
+    """A topic with one more partition than the reader was given."""
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions={0: None, 1: None})})
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        assert [(one.partition, one.offset) for one in partitions] == [(1, OFFSET_BEGINNING)]
+        self.script.append(record(0, 1))
+
+
+def test_a_reader_without_a_group_reads_added_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streaming.client.deliveries.PARTITIONS_EVERY_S", 0.0)
+    consumer: Any = Growing()
+    deliveries = Deliveries(consumer, "t", None, None, True, Event())
+    deliveries._assign({0: 0})
+    assert next(deliveries).partition == 1
+    assert deliveries._assigned == {0, 1}
 
 
 def test_without_a_group_nothing_is_committed_and_what_is_closed_stays_closed() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
+from streaming.errors import BrokerUnreachable
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 
@@ -69,6 +70,48 @@ def test_a_reader_passes_a_record_on_without_waiting_for_more(monkeypatch: pytes
     found = [message.offset() for message in clients.read(cluster, ["events"], follow=False) if message is not None]
     assert found == [0, 1, 2, 3, 4]
     assert set(consumer.waited) == {0}
+
+
+def test_a_broker_that_goes_away_ends_a_bounded_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([(0, 5)])
+
+    def watermarks(partition: Any, timeout: float) -> tuple[int, int]:
+        if (answer := next(answers, None)) is None:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return answer
+
+    consumer = SlowConsumer(0)
+    consumer._left = []
+    monkeypatch.setattr(consumer, "get_watermark_offsets", watermarks)
+    monkeypatch.setattr(clients, "TIMEOUT_S", 0.0)
+    monkeypatch.setattr(Cluster, "topics", lambda self: OnePartitionTopics())
+    monkeypatch.setattr(Cluster, "reader", lambda self, **options: consumer)
+    with pytest.raises(BrokerUnreachable):
+        list(clients.read(Cluster("", {}), ["events"], follow=False))
+
+
+def test_readers_go_on_with_the_first_record_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "Consumer", lambda options: options)
+    options: Any = Cluster("", {}).reader()
+    assert options["auto.offset.reset"] == "earliest"
+
+
+def test_records_before_one_that_fails_are_sent() -> None:
+    class Flushed:
+        times = 0
+
+        def flush(self, timeout_s: float) -> int:
+            self.times += 1
+            return 0
+
+    def records() -> Iterator[tuple[bytes, bytes]]:
+        yield b"a", b"1"
+        raise ValueError("line 2")
+
+    producer: Any = Flushed()
+    with pytest.raises(ValueError, match="line 2"):
+        list(clients._given(records(), producer))
+    assert producer.times == 1
 
 
 def test_a_client_that_lost_a_leader_looks_for_it_within_seconds() -> None:

@@ -12,8 +12,11 @@ from streaming.kafka.errors import is_passing, translate
 RETRIABLE = (3, 5, 6, 7, 13, 14, 15, 16, 19, 20, 41, 56, 74, 75, 78)
 
 
+BUSY = [KafkaError._WAIT_COORD, KafkaError._MSG_TIMED_OUT]  # a commit and a record that waited for a broker
+
+
 @pytest.mark.parametrize(
-    "code", [*RETRIABLE, KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._UNKNOWN_PARTITION]
+    "code", [*RETRIABLE, KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._UNKNOWN_PARTITION, *BUSY]
 )
 def test_the_errors_that_kafka_calls_retriable_pass(code: int) -> None:
     error = KafkaError(code)
