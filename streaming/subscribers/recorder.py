@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from matchers.contract.tables import Int64
 from matchers.index.snapshot import Snapshot
-from streaming.documents.subscriber_metrics import LookedUp
-from streaming.errors import JobError, Unsettled
+from streaming.documents.subscriber_metrics import LookedUp, SubscriberMetrics
+from streaming.errors import BrokerUnreachable, JobError, Unsettled
 from streaming.log import error_fields, logger
 from streaming.monitoring.reporting import Observer
 from streaming.monitoring.view import SubscribersView, SubscriberView
@@ -59,6 +60,7 @@ class SubscriberRecorder(Observer):
         self._topic, self._snapshot, self._limits, self._clock = topic, snapshot, limits, clock
         self._lock = threading.Lock()  # of the sums
         self._totals = Totals(topic.query)
+        self._written: dict[str, SubscriberMetrics] = {}  # of those shown: a restart must not count backwards
         self._reports: deque[bytes] = deque()
         self._reported_at = 0.0  # monotonic s
         self._is_restored = False
@@ -137,6 +139,8 @@ class SubscriberRecorder(Observer):
         except JobError as error:
             if isinstance(error, Unsettled):
                 self._producer, self._reopen_at = None, now + RETRY_S
+            elif isinstance(error, BrokerUnreachable):  # the outcome of its transaction may be unknown
+                self._producer = None
             if str(error) != self._trouble:
                 self._trouble = str(error)
                 log.warning("subscriber_metrics_failed", topic=self._topic.name, **error_fields(error))
@@ -153,6 +157,7 @@ class SubscriberRecorder(Observer):
             return
         self._producer = self._topic.opened(client)
         earlier = self._topic.totals()
+        self._written = {one.subscriber: one for one in earlier.named(self._limits.shown)}
         with self._lock:
             self._totals.take_in(earlier)
             self._is_restored = True
@@ -182,6 +187,7 @@ class SubscriberRecorder(Observer):
             with self._lock:
                 chosen = self._totals.choose(AT_ONCE if is_last else min(AT_ONCE, left))
                 records = self._topic.records(self._totals, chosen, int(1000 * self._clock()))
+                shown = self._shown_of(chosen.subscribers)
             if not records:
                 return
             try:
@@ -193,9 +199,15 @@ class SubscriberRecorder(Observer):
                 raise
             left -= len(records)
             self._trouble = ""
+            self._written |= {one.subscriber: one for one in shown}
+
+    def _shown_of(self, rows: Int64) -> list[SubscriberMetrics]:
+        names = set(self._limits.shown)
+        return [one for one in self._totals.metrics_of(rows) if one.subscriber in names] if names else []
 
     def _seen(self) -> SubscribersView:
-        shown = self._totals.named(self._limits.shown) if self._is_restored else []
+        there = self._totals.named(self._limits.shown) if self._is_restored else []
+        shown = [self._written[one.subscriber] for one in there if one.subscriber in self._written]
         return SubscribersView(
             number=self._totals.size[0],
             is_whole=self._is_restored,

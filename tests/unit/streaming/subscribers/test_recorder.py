@@ -124,6 +124,22 @@ def test_an_error_of_the_topic_costs_no_count(monkeypatch: pytest.MonkeyPatch) -
     assert not topic.errors
 
 
+def test_what_is_shown_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a restart after a kill would count backwards, which Prometheus takes for a new beginning."""
+    monkeypatch.setattr(recorder, "RETRY_S", 0.0)
+    topic = ListTopic()
+    topic.errors.extend(BrokerUnreachable("away") for _ in range(5))
+    with recording(topic) as started:
+        started.counted(ANN)
+        while True:
+            shown = started.view().shown
+            if topic.written:
+                break
+            assert shown == ()
+        until(lambda: [one.deliveries for one in started.view().shown] == [2])
+    assert topic.opened_producers == 6  # a new one each time: what became of the last transaction is unknown
+
+
 def test_who_was_fenced_writes_nothing_more_unless_tasks_commit_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "RETRY_S", 0.2)
     topic = ListTopic()
