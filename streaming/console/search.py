@@ -6,7 +6,6 @@ The texts of a part lie one behind the other, so a search is one over its bytes:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +58,7 @@ def subscriptions(snapshot: Snapshot, part_of_id: str, subscriber: str, most: in
             looked_at += 1
             if looked_at > MOST_LOOKED_AT or len(found) > most:
                 return FoundSubscriptions(found[:most], True)
-            if not _is_in(removed, position) and part.segment.ids[position] != part_of_id:
+            if position is not None and not _is_in(removed, position) and part.segment.ids[position] != part_of_id:
                 found.append(_described(part, position))
     return FoundSubscriptions(found[:most], len(found) > most)
 
@@ -77,8 +76,13 @@ def subscribers(snapshot: Snapshot, part_of_name: str, most: int) -> FoundSubscr
     has_more = False
     for part, _ in _parts(snapshot):
         distinct = _distinct(notes.subscribers(part.segment))
-        some = list(islice(_containing(distinct, part_of_name), most + len(names) + 1))
-        has_more |= len(some) > most + len(names)
+        some: list[int] = []
+        for looked_at, position in enumerate(_containing(distinct, part_of_name)):
+            if looked_at == MOST_LOOKED_AT or len(some) > most + len(names):
+                has_more = True
+                break
+            if position is not None:
+                some.append(position)
         names |= dict.fromkeys(distinct[position] for position in some)
     counted: list[tuple[str, int]] = []
     for name in names:  # some may have had removed subscriptions only
@@ -118,34 +122,31 @@ def _described(part: Part, position: int) -> FoundSubscription:
     )
 
 
-def _positions(part: Part, part_of_id: str, subscriber: str) -> Iterator[int]:
+def _positions(part: Part, part_of_id: str, subscriber: str) -> Iterator[int | None]:
     if not subscriber:
         return _containing(part.segment.ids, part_of_id)
     hers = _equal(notes.subscribers(part.segment), subscriber)
-    return (int(hers[at]) for at in _containing(part.segment.ids.take(hers), part_of_id))
+    found = _containing(part.segment.ids.take(hers), part_of_id)
+    return (None if at is None else int(hers[at]) for at in found)
 
 
-def _containing(texts: Texts, wanted: str) -> Iterator[int]:
-    """The positions of the texts that contain another one, ascending."""
+def _containing(texts: Texts, wanted: str) -> Iterator[int | None]:
+    """The positions of the texts that contain another one, ascending; None, for the caller to count, where it begins in
+    one text and ends in the next."""
     sought = _bytes(wanted)
     if not sought:
         yield from range(len(texts))
         return
-    at, end = (int(border) for border in texts.start[[0, -1]])
-    while at < end:
-        piece = texts.text[at : min(at + CHUNK_BYTES, end)].tobytes()
-        found = piece.find(sought)
-        if found < 0:
-            at += max(1, len(piece) - len(sought) + 1)
-            continue
-        at += found
-        position = int(np.searchsorted(texts.start, at, side="right")) - 1
-        behind = int(texts.start[position + 1])
-        if at + len(sought) <= behind:
-            yield position
-            at = behind
-        else:  # it began in one text and ended in the next
-            at += 1
+    begin, end = (int(border) for border in texts.start[[0, -1]])
+    while begin < end:
+        piece, behind = texts.text[begin : min(begin + CHUNK_BYTES + len(sought) - 1, end)].tobytes(), begin
+        at = piece.find(sought)
+        while at >= 0:
+            position = int(np.searchsorted(texts.start, begin + at, side="right")) - 1
+            behind = int(texts.start[position + 1])
+            yield position if begin + at + len(sought) <= behind else None
+            at = piece.find(sought, behind - begin)
+        begin = max(begin + CHUNK_BYTES, behind)
 
 
 def _equal(texts: Texts, wanted: str) -> Int64:

@@ -94,4 +94,4 @@ def _short(value: Any) -> str:
 def _quoted(text: str) -> str:
     """The text, in quotes if its end could not be seen otherwise."""
     is_plain = text.isprintable() and not any(c in text for c in ' "=')
-    return text if is_plain else json.dumps(text, ensure_ascii=False)
+    return text if is_plain else json.dumps(text, ensure_ascii=not text.isprintable())

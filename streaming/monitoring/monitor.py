@@ -265,11 +265,14 @@ class Monitor(Observer):
             return []
         positions: Mapping[SourcePartition, int] = self._state.positions
         looked_at, read = self._state.looked_at, self._progress.ends
+        partitions: dict[str, list[int]] = {}
+        for topic, partition in sorted(ends):
+            partitions.setdefault(topic, []).append(partition)
         lags = []
         for source, topic in self._topics.names.items():
-            for of, partition in sorted(at for at in ends if at[0] == topic):
+            for partition in partitions.get(topic, ()):
                 at = source, partition
-                in_topic = of, partition
+                in_topic = topic, partition
                 of_batch = max(read.get(in_topic, 0), self._of_tasks.get(in_topic, 0))
                 position = max(positions.get(at, 0), looked_at.get(at, 0), of_batch)
                 lags.append(Lag(topic, partition, position, ends[in_topic]))

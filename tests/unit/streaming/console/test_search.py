@@ -46,7 +46,7 @@ def test_texts_that_contain_one_are_found_wherever_a_piece_ends(wanted: str, all
     kept = search.CHUNK_BYTES
     try:
         for search.CHUNK_BYTES in (len(wanted.encode()) or 1, 7, kept):
-            found = list(search._containing(Texts.of(all_texts), wanted))
+            found = [position for position in search._containing(Texts.of(all_texts), wanted) if position is not None]
             assert found == [i for i, text in enumerate(all_texts) if wanted in text]
     finally:
         search.CHUNK_BYTES = kept
@@ -100,6 +100,13 @@ def test_a_search_ends_among_many_that_are_unsubscribed(monkeypatch: pytest.Monk
     monkeypatch.setattr(search, "MOST_LOOKED_AT", 3)
     snapshot = snapshot_of([document(f"s{i}", "ann") for i in range(9)], [(b"s%d" % i, None) for i in range(4)])
     assert search.subscriptions(snapshot, "s", "", 5) == ([], True)
+
+
+def test_a_search_ends_among_many_texts_whose_ends_only_seem_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "MOST_LOOKED_AT", 3)
+    snapshot = snapshot_of([document(f"{i}b", f"a{i}b") for i in range(5)])
+    assert search.subscriptions(snapshot, "b3", "", 5) == ([], False)  # it is there once
+    assert search.subscribers(snapshot, "ba", 5) == ([], True)
 
 
 def test_the_subscriber_of_exactly_this_name_comes_first() -> None:

@@ -110,6 +110,8 @@ def test_an_error_has_its_type_and_its_text() -> None:
         ('"', '"\\""'),
         ("a\nb", '"a\\nb"'),
         ("ä", "ä"),
+        ("a\x9bb", '"a\\u009bb"'),
+        ("a\u202eb", '"a\\u202eb"'),
         (["a", "b"], "a,b"),
         ({"p50": 1.0, "max": None}, "p50:1.0,max:-"),
     ],

@@ -722,11 +722,14 @@ def test_the_last_warnings_are_kept() -> None:
         log.info("nothing")
         for i in range(12):
             log.warning("workers_lost", extra={"fields": {"row_count": i}})
+        log.warning("subscriptions_lost", extra={"fields": {"subscription_count": 1, "subscription_ids": ["s1"]}})
+        log.warning("workers_lost", extra={"fields": {"row_count": 11}})
     log.warning("too late")
     troubles = made.view().troubles
     assert len(troubles) == 10
     assert troubles[0].message == log_events.EVENTS["workers_lost"].meaning
     assert (troubles[0].level, troubles[0].event, troubles[0].fields) == ("warning", "workers_lost", {"row_count": 11})
+    assert troubles[1].fields == {"subscription_count": 1}  # the page of the status needs no token, ids do
 
 
 # --- status and page ---
