@@ -31,7 +31,7 @@ def consume(
     subscriber: Annotated[str, typer.Argument(help="Name of the subscriber.")],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for further deliveries, until Ctrl-C.")] = False,
     count: Annotated[
-        int | None, typer.Option("--count", "-n", help="Stop after N deliveries.", show_default=False)
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after N deliveries.", show_default=False)
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per line, with headers and offset.")

@@ -192,11 +192,11 @@ def apply(
 @contextmanager
 def _kept(file: Path) -> Iterator[Path]:
     """A file that can be read twice."""
-    if file != STDIN:
+    if file != STDIN and not file.is_fifo() and not file.is_char_device():
         yield file
         return
     with tempfile.NamedTemporaryFile(prefix="sluice-") as kept:
-        for _, line in lines(STDIN):
+        for _, line in lines(file):
             kept.write(line + b"\n")
         kept.flush()
         yield Path(kept.name)

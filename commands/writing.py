@@ -45,7 +45,7 @@ def produce(
     topic: Annotated[
         str | None, typer.Option(help="Topic to write to; needed if there are several.", show_default=False)
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Maximum events per second.", show_default=False)] = None,
+    rate: Annotated[float | None, typer.Option(min=0.1, help="Maximum events per second.", show_default=False)] = None,
     as_json: Json = False,
     settings: Settings,
 ) -> None:

@@ -11,12 +11,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from config.model import Settings
 
 PREFIX = "SLUICE_"
 _NOT_SETTINGS = "SLUICE_TEST_"
+# What Kubernetes sets for a service whose name begins with sluice.
+_OF_A_SERVICE = re.compile(r"[A-Z0-9_]+_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)?)")
 _SECRET = re.compile(r"password|secret|token|credential|jaas|user\.info|\.key|key\.pem|private", re.IGNORECASE)
 _USER_IN_URL = re.compile(r"//[^/\s]*@")
 # A secret in a file, "${file:PATH}", or a sasl.jaas.config in which all but the user's name is in files.
@@ -67,6 +75,8 @@ def load_with_sources(
         settings = _sources(document)(**set_flags)
     except ValidationError as error:
         raise ConfigError("\n".join(_readable(e) for e in error.errors())) from None
+    except SettingsError as error:
+        raise ConfigError(f"environment {PREFIX}…: {error}; write it as JSON") from None
     if problems := [*_of_events(settings), *_of_tenants(settings), *_clashes(settings)]:
         raise ConfigError("\n".join(problems))
     return SourcedSettings(settings, _named({"file": document, "environment": environment, "flag": set_flags}))
@@ -216,8 +226,12 @@ def _text(file: str) -> str:
 
 
 def _environment() -> dict[str, Any]:
-    names = (n for n in os.environ if n.startswith(PREFIX) and not n.startswith(_NOT_SETTINGS))
+    names = (n for n in os.environ if n.startswith(PREFIX) and not n.startswith(_NOT_SETTINGS) and not _is_service(n))
     return _nested({n.removeprefix(PREFIX).lower().replace("__", "."): os.environ[n] for n in names})
+
+
+def _is_service(name: str) -> bool:
+    return "__" not in name and _OF_A_SERVICE.fullmatch(name) is not None
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -258,7 +272,7 @@ def _nearest(name: str, known: list[str]) -> str:
 
 def _readable(error: Any) -> str:
     name = ".".join(str(part) for part in error["loc"])
-    secret = _SECRET.search(name)
+    secret = _SECRET.search(f"{name} {error['input']}")
     shown = _USER_IN_URL.sub(f"//{REDACTED}@", repr(error["input"]))
     return f"{name} = {REDACTED if secret else shown}: {error['msg']}"
 

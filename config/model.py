@@ -12,7 +12,16 @@ from pydantic_settings import NoDecode
 
 TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,248}$")]
 TopicSetting = Annotated[str, Field(pattern=r"^[a-z][a-z0-9.]*$")]  # name of a setting of a topic
-Options = dict[str, str]
+
+
+def _of_an_option(value: object) -> object:
+    """Raises ValueError where a dot divided the name of an option."""
+    if isinstance(value, Mapping):
+        raise ValueError('write the whole name as one key, such as "security.protocol" = "SASL_SSL"')
+    return value
+
+
+Options = dict[str, Annotated[str, BeforeValidator(_of_an_option)]]
 
 SHORTEST_TOKEN = 16
 
@@ -94,7 +103,7 @@ class Section(BaseModel):
 class Query(Section):
     name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,200}$")] = "sluice"
     """Name of the job: its transactional id and consumer group. Two jobs on one cluster need two names."""
-    checkpoint: Annotated[str, AfterValidator(_path_of_file_url)] = "checkpoint"
+    checkpoint: Annotated[str, Field(min_length=1), AfterValidator(_path_of_file_url)] = "checkpoint"
     """Directory of the saved state, or its URL (hdfs://, s3a://, ...). Used by one job at a time, always of the same
     name."""
 
@@ -258,8 +267,9 @@ class Metrics(Section):
     """Whether each subscription has metrics too. With many subscriptions the p99 is higher."""
     records_per_second: Annotated[int, Field(gt=0)] = 1_000
     """Maximum records that the job writes to that topic; further records are written later."""
-    subscribers: Annotated[list[str], Field(max_length=1_000)] = []
-    """Names of subscribers that are labels in the metrics for Prometheus."""
+    subscribers: Annotated[list[str], NoDecode, BeforeValidator(_divided), Field(max_length=1_000)] = []
+    """Names of subscribers that are labels in the metrics for Prometheus; separated by commas in the environment and in
+    flags."""
 
 
 class Monitoring(Section):

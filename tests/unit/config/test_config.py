@@ -151,6 +151,12 @@ def test_the_settings_of_delivery_topics_are_added_to_those_of_their_index_files
             "[monitoring]\ntoken = 'hunter2'\n",
             "monitoring.token = (secret): Value error, a token needs at least 16 letters, digits and signs",
         ),
+        (
+            "[kafka.client]\nsasl.password = 'hunter2'\n",
+            "kafka.client.sasl = (secret): Value error, write the whole name as one key, such as",
+        ),
+        ("[kafka]\nclient = 'sasl.password=hunter2'\n", "kafka.client = (secret): Input should be a valid dictionary"),
+        ("[query]\ncheckpoint = ''\n", "query.checkpoint = '': String should have at least 1 character"),
         ("[monitoring]\ntoken = 'with a space in it'\n", "monitoring.token = (secret): Value error, a token needs"),
     ],
 )
@@ -158,6 +164,25 @@ def test_what_a_file_may_not_say(tmp_path: Path, text: str, reason: str) -> None
     with pytest.raises(ConfigError) as error:
         load(write(tmp_path, text))
     assert reason in str(error.value)
+    assert "hunter2" not in str(error.value)
+
+
+def test_variables_that_kubernetes_sets_for_a_service_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = "SLUICE_UI_SVC"
+    for name in ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_WEB_UI", "PORT", "PORT_4040_TCP", "PORT_4040_TCP_ADDR"):
+        monkeypatch.setenv(f"{service}_{name}", "10.0.0.1")
+    load()
+    monkeypatch.setenv("SLUICE_EVENTS_TOPIC", "orders")
+    with pytest.raises(ConfigError, match="unknown section 'events_topic'"):
+        load()
+
+
+def test_lists_and_tables_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_METRICS__SUBSCRIBERS", "alice, bob")
+    assert load().metrics.subscribers == ["alice", "bob"]
+    monkeypatch.setenv("SLUICE_KAFKA__CLIENT", "no JSON")
+    with pytest.raises(ConfigError, match=r"environment SLUICE_….*write it as JSON"):
+        load()
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
