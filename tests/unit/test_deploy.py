@@ -115,6 +115,10 @@ def test_a_replicated_kafka_is_three_brokers_that_know_each_other_and_their_clie
     assert added["topics"]["command"] == "topics create --replication-factor 3"
 
 
+def test_a_pod_that_was_never_ready_is_replaced_once_its_settings_are_right() -> None:
+    assert found("driver.yaml", "StatefulSet")["spec"]["podManagementPolicy"] == "Parallel"
+
+
 def test_what_builds_and_names_the_image_agrees_with_what_runs_it() -> None:
     assert DRIVER["image"] == OPTIONS["spark.kubernetes.container.image"] == IMAGE
     assert f"--tag {IMAGE} " in (HOME / "Makefile").read_text()
