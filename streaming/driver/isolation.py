@@ -106,7 +106,8 @@ class Isolation(Generic[Batch, Row]):
             if len(places) < 2:
                 # If workers fail even on an empty batch, the row is not the cause.
                 self._tried(self.only(batch, places[:0]), PIECE_TRIES)
-                yield self.aside(batch, str(reason)) if len(places) else []
+                # The batch itself may have more rows: some that are committed, or that came after `places` looked.
+                yield self.aside(self.only(batch, places), str(reason)) if len(places) else []
                 return
         else:
             yield rows

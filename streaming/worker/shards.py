@@ -84,7 +84,9 @@ def united(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, 
 
 def _of_kinds(rows: pa.Table) -> Iterator[tuple[pa.RecordBatch, Matches]]:
     for batch in rows.to_batches():
-        yield from map(_united, events_and_changes(batch))
+        for records, matches in map(_united, events_and_changes(batch)):
+            if len(records):
+                yield records, matches
 
 
 def _united(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Matches]:

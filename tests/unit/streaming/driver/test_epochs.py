@@ -231,6 +231,25 @@ def test_events_that_kill_every_worker_are_set_aside(stage: Stage, monkeypatch: 
     assert stage.step() == ["to.bob events-0-20"]
 
 
+def test_an_event_that_comes_while_another_is_set_aside_is_delivered(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.change("b", BOB)
+    stage.step(LONG)
+    poison(monkeypatch, b'{"x": 13}')
+    stage.event(A, {"x": 13})
+    only = EpochRun.only
+
+    def late(self: EpochRun, batch: EpochPlan, places: Any) -> EpochPlan:
+        if not len(places):
+            stage.event(A, {"x": 1})
+        return only(self, batch, places)
+
+    monkeypatch.setattr(EpochRun, "only", late)
+    assert stage.step() == ["dead "]
+    assert stage.step() == ["to.bob events-0-1"]
+
+
 def test_an_event_that_kills_every_worker_is_found_behind_many_offsets_without_records(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

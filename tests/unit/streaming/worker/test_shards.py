@@ -92,6 +92,7 @@ def test_matches_of_a_record_that_was_deleted_before_the_first_shard_read_it_are
     rows = [*shards.shipped(read, matches(there, {}), 0), *shards.shipped(batch, matches(given, {}), 1)]
     table = pa.Table.from_batches(rows, shards.SHIPPED).sort_by([(name, "ascending") for name in shards.ORDER])
     found = content(shards.united(table.to_batches()))
+    assert all(len(records) for records, _ in shards.united(table.to_batches()))
     assert {offset: of_record[-1] for (_, _, offset), of_record in found.items()} == {
         n: sorted([*of, *of]) for n, of in enumerate(given) if n not in gone
     }
