@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -83,8 +84,11 @@ def _with_index_settings(config: dict[str, str]) -> dict[str, str]:
 
 
 def _divided(names: object) -> object:
-    """Split a string, as in the environment and flags, into names; return anything else unchanged."""
-    return [name.strip() for name in names.split(",")] if isinstance(names, str) and names else names or []
+    """Split a string, as in the environment and flags, into names, or read it as a list in JSON; return anything else
+    unchanged. Raises ValueError."""
+    if not isinstance(names, str) or not names:
+        return names or []
+    return json.loads(names) if names.startswith("[") else [name.strip() for name in names.split(",")]
 
 
 def _of_names(pattern: str) -> str:

@@ -178,8 +178,9 @@ def test_variables_that_kubernetes_sets_for_a_service_are_no_settings(monkeypatc
 
 
 def test_lists_and_tables_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLUICE_METRICS__SUBSCRIBERS", "alice, bob")
-    assert load().metrics.subscribers == ["alice", "bob"]
+    for names in ("alice, bob", '["alice", "bob"]'):
+        monkeypatch.setenv("SLUICE_METRICS__SUBSCRIBERS", names)
+        assert load().metrics.subscribers == ["alice", "bob"]
     monkeypatch.setenv("SLUICE_KAFKA__CLIENT", "no JSON")
     with pytest.raises(ConfigError, match=r"environment SLUICE_….*write it as JSON"):
         load()
