@@ -211,7 +211,6 @@ def _watch(console: Console, job: JobProcess, seen: Seen, events: int, pull_the_
                 job.kill_and_restart(START_TIMEOUT_S)
                 console.print(f"kill -9 of the job after {pull_the_plug_at:,} events, and a restart")
                 pulled = True
-                seen.processed = min(seen.processed, events - 1)
                 changed = time.monotonic()
             time.sleep(0.1)
         live.refresh()

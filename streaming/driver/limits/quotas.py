@@ -102,11 +102,10 @@ class SubscriptionQuota:
         return ""
 
     def _tenants_of(self, change_partitions: Int64) -> Counter[str]:
-        """How many of these partitions are of each tenant."""
+        """Count these partitions by the name of their tenant."""
         count: Counter[str] = Counter()
-        for partition, n in zip(
-            *(found.tolist() for found in np.unique(change_partitions, return_counts=True)), strict=True
-        ):
+        partitions, counts = np.unique(change_partitions, return_counts=True)
+        for partition, n in zip(partitions.tolist(), counts.tolist(), strict=True):
             count[self._tenant(partition).name] += n
         return count
 

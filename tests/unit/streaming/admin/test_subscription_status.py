@@ -27,7 +27,7 @@ CASES: dict[str, tuple[list[Any], list[Any], str, bool]] = {
     "the last word": ([ACCEPTED, None, message("paused", 4)], [Record("s", DOCUMENT, 0, 4)], f"paused {WHERE}", True),
     "unsubscribed": ([message("unsubscribed", 4)], [], f"unsubscribed {WHERE}", True),
     "rejected": ([message("rejected", 4, reason="no")], [], "rejected: no", True),
-    "rejected, of a topic that was made again": (
+    "rejected after the topic was recreated": (
         [message("accepted", 4_999, version=5_000), message("rejected", 3, version=3, reason="no")],
         [],
         "rejected: no",
