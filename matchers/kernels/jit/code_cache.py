@@ -11,20 +11,25 @@ that cannot be written is used as far as it was compiled. Where nothing can be w
 kept, and the process warns once; numba itself ends the import with an error. A compiled kernel is machine code, so a
 directory that another user could have written is neither read nor written.
 
-Names of files, their format and their keys are numba's (numba.core.caching).
+An index per kernel, named and written as numba does (numba.core.caching), has the file of each compiled signature. A
+file is written before the index names it, and no two pieces of code ever have one name. So a full disk, a kill and
+another process that compiles meanwhile cost a compilation at most: numba writes the index first and takes the next free
+number, and code may then stand under the signature of other code.
 """
 
 from __future__ import annotations
 
+import glob
 import inspect
 import os
 import stat
 import sys
 import tempfile
+import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +37,7 @@ import numba
 from numba.core import caching
 from numba.misc.appdirs import AppDirs
 
-from matchers.kernels.jit.dependencies import fingerprint
+from matchers.kernels.jit.dependencies import fields_of, fingerprint
 
 _SETTINGS: Any = numba.config  # numba sets them when it is imported
 _NAMED = Path(_SETTINGS.CACHE_DIR).absolute() if _SETTINGS.CACHE_DIR else None
@@ -65,13 +70,44 @@ class _Format(_numba.CompileResultCacheImpl):  # type: ignore[misc]  # numba has
 
 
 class _IndexFile(_numba.IndexDataCacheFile):  # type: ignore[misc]  # numba has no types
-    """The index of a kernel's code, empty if it names a type that another version of this program has."""
+    """The index of a kernel's code, and the code. Files that cannot be understood count as absent: a crash of the
+    system cut them short, or they name a type that another version of this program has (numba reads the whole index
+    before it looks at its stamp)."""
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep code. Raises OSError."""
+        index = self._load_index()
+        if not index:
+            self._delete_code()
+        name = index.get(key) or f"{self._kernel}.{uuid.uuid4().hex[:16]}.nbc"
+        self._save_data(name, data)
+        if key not in index:
+            self._save_index({**index, key: name})
+
+    @property
+    def _kernel(self) -> str:
+        return Path(self._index_name).stem
+
+    def _delete_code(self) -> None:
+        """Delete the code of other sources. A process that has written some and not yet the index compiles again."""
+        for file in Path(self._cache_path).glob(f"{glob.escape(self._kernel)}.*.nbc"):
+            file.unlink(missing_ok=True)
 
     def _load_index(self) -> Any:
-        try:
-            return super()._load_index()
-        except (AttributeError, ImportError):  # numba reads the whole index before it looks at its stamp
-            return {}
+        return _understood(super()._load_index) or {}
+
+    def _load_data(self, name: str) -> Any:
+        return _understood(partial(super()._load_data, name))
+
+
+def _understood(read: Callable[[], Any]) -> Any:
+    """The contents of a file, None if it has others. Raises OSError."""
+    try:
+        return read()
+    except OSError:
+        raise
+    except Exception:  # pickle raises any
+        return None
 
 
 class CodeCache(_numba.FunctionCache):  # type: ignore[misc]  # numba has no types
@@ -98,6 +134,10 @@ class CodeCache(_numba.FunctionCache):  # type: ignore[misc]  # numba has no typ
             with suppress(OSError):
                 if file._load_index():
                     yield directory
+
+    def _index_key(self, signature: Any, codegen: Any) -> Any:
+        """numba's key, with the fields of named tuples: it knows these by their names, and compiles positions."""
+        return *super()._index_key(signature, codegen), tuple(fields_of(signature))
 
     def _load_overload(self, signature: Any, target: Any) -> Any:
         key = self._index_key(signature, target.codegen())

@@ -7,13 +7,15 @@ is of the present sources. After an upgrade a kernel would go on with the old co
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+from numba.core import types
 
+_types: Any = types
 _SINGLE = (bool, int, float, str, bytes, type(None), np.generic, np.dtype)
 
 
@@ -26,6 +28,15 @@ def fingerprint(function: Callable[..., Any]) -> str:
         pending += called - seen
         seen |= called
     return hashlib.sha256("\n".join(sorted(_own(one)[0] for one in seen)).encode()).hexdigest()
+
+
+def fields_of(arguments: Iterable[Any]) -> Iterator[tuple[str, ...]]:
+    """The fields of the named tuples among numba's types of arguments, and of those in tuples."""
+    for one in arguments:
+        if isinstance(one, _types.BaseNamedTuple):
+            yield tuple(one.fields)
+        if isinstance(one, _types.BaseTuple):
+            yield from fields_of(one)
 
 
 @cache

@@ -11,6 +11,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from collections import namedtuple
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 import numba
 import pytest
+from numba.core import types as numba_types
 
 from matchers.kernels.jit import code_cache
 from tests.support.documents import HOME
@@ -299,7 +301,77 @@ def test_a_kernel_is_compiled_again_if_a_kernel_of_another_file_that_it_calls_ha
     assert run() == expected
 
 
+def index(at: Path, stamp: str = "stamp") -> Any:
+    return code_cache._IndexFile(str(at), "kernel", (stamp,))
+
+
 def test_an_index_that_names_a_type_of_another_version_is_empty(tmp_path: Path) -> None:
     (tmp_path / "kernel.nbi").write_bytes(pickle.dumps(numba.__version__) + b"cmatchers.kernels.merge\nGone\n.")
-    index = code_cache._IndexFile(str(tmp_path), "kernel", ("stamp",))
-    assert index._load_index() == {}
+    assert index(tmp_path)._load_index() == {}
+
+
+@pytest.mark.parametrize("contents", [b"", b"\x80", b"rubbish"])
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_a_file_that_was_cut_short_counts_as_absent(kind: str, contents: bytes, tmp_path: Path) -> None:
+    index(tmp_path).save("a", "code of a")
+    (file,) = tmp_path.glob(f"*.{kind}")
+    file.write_bytes(contents)
+    assert index(tmp_path).load("a") is None
+    index(tmp_path).save("a", "code of a")
+    assert index(tmp_path).load("a") == "code of a"
+    assert len([*tmp_path.iterdir()]) == 2
+
+
+def test_code_that_could_not_be_written_is_in_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index(tmp_path).save("a", "code of a")
+    full = index(tmp_path)
+
+    def fail(name: str, data: str) -> None:
+        raise OSError("full")
+
+    monkeypatch.setattr(full, "_save_data", fail)
+    with pytest.raises(OSError, match="full"):
+        full.save("b", "code of b")
+    assert index(tmp_path)._load_index().keys() == {"a"}
+
+
+def test_two_processes_that_save_different_code_at_once_lose_some_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index(tmp_path).save("a", "code of a")
+    one, other = index(tmp_path), index(tmp_path)
+    saves = one._save_data
+
+    def interrupted(name: str, data: str) -> None:
+        other.save("c", "code of c")
+        saves(name, data)
+
+    monkeypatch.setattr(one, "_save_data", interrupted)
+    one.save("b", "code of b")
+    loaded = {key: index(tmp_path).load(key) for key in "abc"}
+    assert loaded == {"a": "code of a", "b": "code of b", "c": None}
+
+
+def test_code_of_other_sources_is_deleted_and_that_of_other_kernels_not(tmp_path: Path) -> None:
+    other = code_cache._IndexFile(str(tmp_path), "kernels", ("stamp",))
+    other.save("a", "code of another")
+    for stamp in ("before", "after"):
+        index(tmp_path, stamp).save("a", f"code {stamp}")
+    assert index(tmp_path, "after").load("a") == "code after"
+    assert other.load("a") == "code of another"
+    assert len([*tmp_path.iterdir()]) == 4
+
+
+types: Any = numba_types
+
+
+def test_code_for_a_named_tuple_is_not_that_for_one_with_other_fields() -> None:
+    def kernel(of: Any) -> Any:
+        return of.a
+
+    kept = code_cache.CodeCache(kernel)
+    codegen = numba.core.registry.cpu_target.target_context.codegen()
+    before, after = (types.NamedTuple((types.int64, types.int64), namedtuple("T", names)) for names in ("a b", "b a"))
+    keys = [kept._index_key((types.Tuple((one, types.int64)),), codegen) for one in (before, after)]
+    assert keys[0] != keys[1]
+    assert keys[0][-1] == (("a", "b"),)
