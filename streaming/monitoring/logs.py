@@ -27,6 +27,13 @@ def configure(format: str, level: str, query: str = "") -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     root.propagate = False
+    logging.getLogger().addFilter(_is_no_broken_connection)
+
+
+def _is_no_broken_connection(record: logging.LogRecord) -> bool:
+    """Whether a line of the root logger is to be written. With Spark's JVM each connection to it ends, for which py4j
+    writes a traceback; it also raises the error, and the job reports the end of the JVM."""
+    return record.module != "java_gateway"
 
 
 def name(record: logging.LogRecord) -> str:

@@ -6,9 +6,13 @@ import json
 import logging
 import os
 import re
+import socket
+import struct
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from py4j.java_gateway import GatewayClient, GatewayParameters
 
 from streaming.driver.pipeline import log as batch_log
 from streaming.log import error_fields
@@ -156,3 +160,21 @@ def test_lines_of_the_standard_library_s_loggers_are_written_too(capsys: pytest.
     log.info("built %s", "hem", extra={"event": "index_chosen"})
     line = json.loads(capsys.readouterr().err)
     assert (line["event"], line["message"]) == ("index_chosen", "built hem")
+
+
+def test_the_end_of_a_connection_to_the_jvm_is_no_traceback_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    logs.configure("text", "info")
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+
+        def end() -> None:
+            connection, _ = server.accept()
+            connection.recv(1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+            connection.close()
+
+        ended = pool.submit(end)
+        client = GatewayClient(gateway_parameters=GatewayParameters(*server.getsockname()))
+        assert client.send_command("c\n", retry=False) == "x"  # its word for an error
+        ended.result()
+    logging.getLogger().warning("of somebody else")
+    assert caplog.messages == ["of somebody else"]
