@@ -103,11 +103,11 @@ class Pipeline:
             raise SparkFailed(f"Spark workers fail even on an empty batch: {reason}") from reason
         finally:
             self.observer.idle()
+        self.load_shedder.seen(report.waited_ms)
         if report.rows:
             report.counts["deleted_unread"] += self.deleted.count()
             self.last = report
             self.careful = report.bytes > LARGE_ROW_BYTES * report.rows
-            self.load_shedder.seen(report.waited_ms)
             snapshot = self.state.snapshot
             report.state = {
                 "version": self.state.version,

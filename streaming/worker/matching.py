@@ -44,34 +44,43 @@ from streaming.worker.publication import Publication
 from streaming.worker.publishing import Task
 from streaming.worker.settings import TaskSettings
 from streaming.worker.shards import shipped, united
+from streaming.worker.transaction import SUBSCRIBERS
 
 FREEZE_AFTER_TASKS = (2, 8, 64)  # tasks of a worker
+MOST_SUBSCRIBERS = 1 << 20  # whose numbers a worker keeps between tasks, about 50 MB of them
 
 
 _calls = 0
+_is_bounded = False
 
 
 def _bound(memory_mb: int) -> None:
-    """Before the first task, limit the memory of this process to its present size, which grows with the number of
-    cores, plus `memory_mb`.
+    """Before the first task with `memory_mb`, limit the memory of this process to its present size, which grows with
+    the number of cores, plus so much.
 
     Files mapped for reading do not count. With 0, or without /proc, there is no limit.
     """
+    global _is_bounded
     status = Path("/proc/self/status")
-    if not memory_mb or _calls or not status.exists():
+    if not memory_mb or _is_bounded or not status.exists():
         return
     (taken_kb,) = re.findall(r"VmData:\s+(\d+) kB", status.read_text())
+    bound = (int(taken_kb) << 10) + (memory_mb << 20)
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, ((int(taken_kb) << 10) + (memory_mb << 20), most))
+    resource.setrlimit(resource.RLIMIT_DATA, (bound if most == resource.RLIM_INFINITY else min(bound, most), most))
+    _is_bounded = True
 
 
 def _settle() -> None:
     """Freeze the objects loaded so far. Spark collects garbage after every task, and the collector would scan 50,000
-    objects of loaded kernels for 25 ms each time, more than matching takes."""
+    objects of loaded kernels for 25 ms each time, more than matching takes. Forget the subscribers if there are many:
+    most of them may be gone."""
     global _calls
     _calls += 1
     if _calls in FREEZE_AFTER_TASKS:
         gc.freeze()
+    if len(SUBSCRIBERS) > MOST_SUBSCRIBERS:
+        SUBSCRIBERS.clear()
 
 
 def _packed(rows: Iterable[Mapping[str, Any]]) -> pa.RecordBatch:

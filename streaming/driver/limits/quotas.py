@@ -18,7 +18,7 @@ from streaming.worker.publication import Quota, Share
 
 Wants = Counter[Share]  # deliveries
 
-REMEMBERED_S = 120  # those that were counted in last: late events count with those of their own second
+REMEMBERED_S = 120  # beside those of the last batch: late events count with those of their own second
 
 
 @dataclass
@@ -145,8 +145,9 @@ class DeliveryQuota:
             counts = self._count.pop(second, None) or Counter()
             counts[subscriber] += n
             self._count[second] = counts  # the last of them now
-        for second in list(self._count)[:-REMEMBERED_S]:
-            del self._count[second]
+        if of_batch := len({second for _, _, second, _ in wanted}):
+            for second in list(self._count)[: -REMEMBERED_S - of_batch]:
+                del self._count[second]
 
 
 def wants(rows: Iterable[Row]) -> Wants:

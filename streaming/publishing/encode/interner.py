@@ -1,4 +1,4 @@
-"""Number strings, such as the names of subscribers, for as long as a process lives."""
+"""Number strings, such as the names of subscribers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from streaming.publishing.contract import Bytes
 
 
 class Interner:
-    """Each string that was ever seen has a number, from 0 without gaps. Numbers never change."""
+    """Each string that was ever seen has a number, from 0 without gaps. Numbers change with `clear` alone."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all strings. The `names` that were given out stay as they are."""
         self._n = 0
         self._text = np.zeros(1 << 10, np.uint8)
         self._start = np.zeros(1 << 7, np.int64)  # name i is text[start[i] : start[i + 1]]

@@ -198,8 +198,18 @@ def test_late_events_count_with_their_second_for_a_while() -> None:
     deliveries(p, 1_000, 10**15)
     assert deliveries(p, 1_000) == [OVER]
     deliveries(p, *(1_000 * (2 + i) for i in range(REMEMBERED_S)))
+    assert deliveries(p, 500_000, 1_000) == ["alice", OVER]
+    deliveries(p, *(1_000 * (2 + i) for i in range(REMEMBERED_S)))
+    deliveries(p, 600_000)
     assert deliveries(p, 1_000) == ["alice"]
-    assert len(p.delivery_quota._count) <= REMEMBERED_S
+    assert len(p.delivery_quota._count) == REMEMBERED_S + 1
+
+
+def test_a_batch_of_many_seconds_counts_all_of_them() -> None:
+    p = limited(1)
+    times = [1_000 * i for i in range(2 * REMEMBERED_S)]
+    assert deliveries(p, *times) == ["alice"] * len(times)
+    assert deliveries(p, times[0], times[-1]) == [OVER] * 2
 
 
 def test_events_without_a_timestamp_are_of_no_second() -> None:

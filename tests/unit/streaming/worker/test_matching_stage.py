@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import resource
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from streaming.errors import Unsettled
 from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted
 from streaming.rows import EVENTS, SUBSCRIPTIONS, MisreadTimes, Published, ReadProgress, RejectedChange, SlotReport
 from streaming.state.event_averages import EventAverages
+from streaming.worker import matching, transaction
 from tests.support.doubles import broker_logs
 from tests.support.doubles.stage import (
     ALICE,
@@ -383,6 +386,41 @@ def test_what_is_only_roughly_right_says_so() -> None:
     p.load_shedder.seen(2)
     (delivery,) = step(p, event(1, {"x": 1}))
     assert dict(delivery.headers)["sluice_approximate"] == b"0.05"
+
+
+def test_a_job_that_waits_for_events_is_not_late() -> None:
+    p = pipeline(ListSink())
+    p.state.snapshot = Snapshot(algorithm="wpa_rein")
+    step(p, change(0, "a", ALICE))
+    p.load_shedder = LoadShedder(1, (0.05,))
+    p.load_shedder.seen(2)
+    step(p)
+    assert p.load_shedder.false_positives == 0.0
+
+
+@pytest.mark.parametrize(("hard", "limit_mb"), [(resource.RLIM_INFINITY, 2_100), (1_500 << 20, 1_500)])
+def test_a_worker_gets_its_limit_of_memory_once_with_the_first_task_that_names_one(
+    hard: int, limit_mb: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[tuple[int, int]] = []
+    monkeypatch.setattr(matching, "_is_bounded", False)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (hard, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+    monkeypatch.setattr(Path, "read_text", lambda _: f"VmData:\t{2_000 << 10} kB\n")
+    for memory_mb in (0, 100, 100):  # the warm-up has none
+        (index,) = state().work(replace(SETTINGS, memory_mb=memory_mb))
+        assert [*index([])]
+    assert limits == [(limit_mb << 20, hard)]
+
+
+def test_a_worker_forgets_the_names_of_subscribers_once_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = pipeline(ListSink())
+    step(p, change(0, "a", ALICE), change(1, "b", BOB))
+    transaction.SUBSCRIBERS.clear()
+    monkeypatch.setattr(matching, "MOST_SUBSCRIBERS", 1)
+    topics = [[record.topic for record in step(p, event(i, {"x": x}))] for i, x in enumerate((1, 2, 1))]
+    assert topics == [["to.alice", "to.bob"], ["to.bob"], ["to.alice", "to.bob"]]
+    assert len(transaction.SUBSCRIBERS) == 0
 
 
 @pytest.mark.parametrize("timestamp", [10**17, -(10**17), 2**63 - 1, -(2**63), -62135596800001, records.NO_TIMESTAMP])

@@ -49,3 +49,13 @@ def test_texts_may_begin_anywhere() -> None:
     whole = Texts.of(["before", "a", "b", "after"])
     assert interner.numbers(Texts(whole.text, whole.start[1:4])).tolist() == [0, 1]
     assert list(interner.names) == ["a", "b"]
+
+
+def test_numbers_begin_again_once_all_names_are_forgotten() -> None:
+    interner = Interner()
+    interner.numbers(Texts.of([f"n{i}" for i in range(500)]))
+    names = interner.names
+    interner.clear()
+    assert len(interner) == 0
+    assert interner.numbers(Texts.of(["b", "n0"])).tolist() == [0, 1]
+    assert list(names)[:2] == ["n0", "n1"]
