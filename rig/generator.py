@@ -66,34 +66,37 @@ class Writer:
 
 
 def run(load: Load, cluster: Cluster, events_topic: str, partitions: int, subscriptions_topic: str) -> None:
+    """Write the subscriptions; at the next line of standard input the warm-up, if there is one; at the next the load.
+
+    An event has the time at which it is due as its timestamp, to a tick. So if the generator pauses, the events that it
+    writes late are late in all latencies."""
     writer = Writer(cluster)
     writer.write_all(subscriptions_topic, load.first())
     tell(subscriptions=load.subscriptions)
-    if not sys.stdin.readline():
-        return
-    tell(began_ms=time.time() * 1000)
     events, changes = enumerate(load.events()), load.changes()
-    began = reported_s = before = time.monotonic()
-    sent, changed, pause = 0, 0, 0.0
-    while True:
-        now = time.monotonic()
-        pause, before = max(pause, now - before), now
-        elapsed = min(now - began, load.seconds)
-        due, due_changes = int(elapsed * load.events_per_second), int(elapsed * load.changes_per_second)
-        for number, event in islice(events, due - sent):
-            writer.write(events_topic, None, event, number % partitions)
-        for id, document in islice(changes, due_changes - changed):
-            writer.write(subscriptions_topic, id, document)
-        writer.poll()
-        sent, changed = due, due_changes
-        if now - reported_s >= TELL_S:
-            reported_s = now
-            tell(events=sent, changes=changed)
-        if elapsed >= load.seconds:
-            break
-        time.sleep(max(0.0, TICK_S - (time.monotonic() - now)))
-    writer.finish()
-    tell(events=sent, changes=changed, longest_pause_ms=round(pause * 1000, 1), done=True)
+    sent, changed = 0, 0
+    for stretch in load.stretches():
+        if not sys.stdin.readline():
+            return
+        began_ms, began, reported_s = time.time() * 1000, time.monotonic(), 0.0
+        tell(began_ms=began_ms)
+        before, pause = 0.0, 0.0
+        for tick in stretch.ticks(TICK_S):
+            if (now := time.monotonic() - began) < tick.at_s:
+                writer.poll()
+                time.sleep(max(0.0, tick.at_s - (time.monotonic() - began)))
+                now = time.monotonic() - began
+            pause, before = max(pause, now - before), now
+            for number, event in islice(events, tick.events):
+                writer.write(events_topic, None, event, number % partitions, int(began_ms + 1000 * tick.at_s))
+            for id, document in islice(changes, tick.changes):
+                writer.write(subscriptions_topic, id, document)
+            sent, changed = sent + tick.events, changed + tick.changes
+            if now - reported_s >= TELL_S:
+                reported_s = now
+                tell(events=sent, changes=changed)
+        writer.finish()
+        tell(events=sent, changes=changed, longest_pause_ms=round(pause * 1000, 1), **{stretch.name: True})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +25,40 @@ AGAIN = 0.1  # of changes are of what was added or unsubscribed last
 BLOCK = 4_096  # draws at once
 
 ADD, REPLACE, UNSUBSCRIBE = range(3)
+WARM_UP, LOAD = "warmed_up", "done"  # what the generator reports after each
 
 
 class LoadError(ValueError):
     """No load has these settings. The text names the setting, the reason and what would work."""
+
+
+class Tick(NamedTuple):
+    at_s: float  # since the stretch began
+    events: int  # that are due since the tick before
+    changes: int
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A time with these rates, or in which they rise from 0 to these."""
+
+    name: str
+    seconds: float
+    events_per_second: float
+    changes_per_second: float
+    rises: bool = False
+
+    def ticks(self, tick_s: float) -> Iterator[Tick]:
+        """The ticks, of which the last is at the end."""
+        events = changes = 0
+        for number in range(1, ceil(self.seconds / tick_s) + 1):
+            at_s = min(number * tick_s, self.seconds)
+            of_full_rate_s = at_s * at_s / (2 * self.seconds) if self.rises else at_s
+            due, due_changes = (
+                int(of_full_rate_s * rate) for rate in (self.events_per_second, self.changes_per_second)
+            )
+            yield Tick(at_s, due - events, due_changes - changes)
+            events, changes = due, due_changes
 
 
 @dataclass(frozen=True)
@@ -40,6 +71,7 @@ class Load:
     symbols: int = 1_000
     matches: float = 1.0
     seed: int = 1
+    warm_up_s: float = 0.0  # before the load, in which the rates rise from 0
 
     def __post_init__(self) -> None:
         for name in ("subscriptions", "subscribers", "symbols"):
@@ -48,8 +80,9 @@ class Load:
         for name in ("events_per_second", "minutes", "matches"):
             if not getattr(self, name) > 0:
                 raise LoadError(f"{name} cannot be {getattr(self, name):g}; it must be more than 0")
-        if not self.changes_per_second >= 0:
-            raise LoadError(f"changes_per_second cannot be {self.changes_per_second:g}; it must be at least 0")
+        for name in ("changes_per_second", "warm_up_s"):
+            if not getattr(self, name) >= 0:
+                raise LoadError(f"{name} cannot be {getattr(self, name):g}; it must be at least 0")
         if self.matches * self.symbols > self.subscriptions:
             raise LoadError(
                 f"{self.subscriptions:,} subscriptions to {self.symbols:,} symbols cannot make {self.matches:g} "
@@ -69,6 +102,13 @@ class Load:
     def ids(self) -> int:
         """The number of different ids."""
         return self.subscriptions + max(100, self.subscriptions // 10)
+
+    def stretches(self) -> Iterator[Stretch]:
+        """The warm-up, if there is one, and the load."""
+        rates = self.events_per_second, self.changes_per_second
+        if self.warm_up_s:
+            yield Stretch(WARM_UP, self.warm_up_s, *rates, rises=True)
+        yield Stretch(LOAD, self.seconds, *rates)
 
     def first(self) -> Iterator[tuple[bytes, bytes]]:
         """(id, document) of each subscription that exists before the job starts."""

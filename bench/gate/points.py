@@ -13,7 +13,7 @@ from bench.workloads.synthetic import Workload
 from rig.load import Load
 
 _TABLE = Workload(events=1_024)  # 10 of 20 attributes, width 0.3
-_LOAD = Load(subscriptions=20_000, events_per_second=5_000.0, changes_per_second=0.0, minutes=10 / 60)
+_LOAD = Load(subscriptions=20_000, events_per_second=5_000.0, changes_per_second=0.0, minutes=10 / 60, warm_up_s=5.0)
 
 POINTS: Mapping[str, Point] = {
     "match-1k": Batches(replace(_TABLE, subscriptions=1_000), rounds=60),

@@ -37,7 +37,7 @@ def _cells(results: Sequence[Result]) -> list[list[str]]:
             ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
             point = "" if number else result.point
             figures = [row.figure, _number(row.now), _number(row.recorded), row.unit]
-            cells.append([point, *figures, f"FAILED {ratio}" if row.fails else ratio])
+            cells.append([point, *figures, f"FAILED {ratio}" if row.fails or row.stale else ratio])
     return cells
 
 

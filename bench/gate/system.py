@@ -48,6 +48,13 @@ def figures_of(outcome: Outcome) -> list[Figure]:
     drain_s, events, cpu_s = figures["drain_s"], figures["events_done"], figures["cpu_s"]
     if drain_s is None or drain_s > LATE_S:
         raise PointFailed(f"done {drain_s} s after the last event, which may take {LATE_S:.0f} s", again=True)
+    if outcome.verdict is not None and not outcome.verdict.sustained:
+        first, middle, last = outcome.verdict.thirds_ms
+        raise PointFailed(
+            f"the rate was not sustained: {outcome.verdict.done:.1%} was done in time, and the median latencies of its "
+            f"thirds are {first:,.0f}, {middle:,.0f} and {last:,.0f} ms",
+            again=True,
+        )
     latency_ms = figures["latency_ms"]["second_half"]
     job_s = sum(cpu_s.get(name, 0.0) for name in JOB)
     return [

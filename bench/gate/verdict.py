@@ -1,7 +1,8 @@
 """Compare what was measured with what is recorded, and say what fails and what to do.
 
 The ratio of a figure is its CPU time in units of the calibration, now and recorded: a machine that is slower in this
-minute does not fail. Of several attempts at a point the least ratio of each figure counts.
+minute does not fail. Of several attempts at a point the least ratio of each figure counts. A figure that is as much
+faster than the recorded one fails too: compared with that, later changes could make it slower unnoticed.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ class Row:
         return self.ratio is not None and self.ratio > LIMIT
 
     @property
+    def stale(self) -> bool:
+        """Whether the recorded figure is one of slower code."""
+        return self.ratio is not None and self.ratio < 1 / LIMIT
+
+    @property
     def missing(self) -> bool:
         return self.gated and self.ratio is None
 
@@ -58,6 +64,10 @@ class Result:
         return not self.attempts or any(row.fails for row in self.rows)
 
     @property
+    def stale(self) -> bool:
+        return any(row.stale for row in self.rows)
+
+    @property
     def missing(self) -> bool:
         return any(row.missing for row in self.rows)
 
@@ -73,6 +83,7 @@ class Result:
         return {
             "point": self.point,
             "failed": self.failed,
+            "stale": self.stale,
             "error": self.error,
             "figures": [asdict(row) for row in self.rows],
             "attempts": [measured.as_data() for measured in self.attempts],
@@ -88,14 +99,26 @@ class Result:
 
 
 def passed(results: Sequence[Result]) -> bool:
-    return not any(result.failed or result.missing for result in results)
+    return not any(result.failed or result.stale or result.missing for result in results)
 
 
 def lines(results: Sequence[Result]) -> list[str]:
     """The text below the table: the machine, then each point that failed, then what to do."""
     failed = [result for result in results if result.failed]
+    stale = [result for result in results if result.stale and not result.failed]
     missing = [result.point for result in results if result.missing]
     said = [*_machine(results), *(f"FAILED {result.point}: {result.reason}" for result in failed)]
+    if stale:
+        faster = "; ".join(
+            f"{result.point}, {row.figure} {row.ratio:.2f} times"
+            for result in stale
+            for row in result.rows
+            if row.stale
+        )
+        said.append(
+            f"FAILED, since the recorded figures are of slower code ({faster} the recorded CPU time): on a quiet "
+            f"machine, make bench ONLY={','.join(result.point for result in stale)} RECORD=1"
+        )
     if missing:
         said.append(
             f"Not recorded: {', '.join(missing)}. On a quiet machine: make bench ONLY={','.join(missing)} RECORD=1"
@@ -106,7 +129,7 @@ def lines(results: Sequence[Result]) -> list[str]:
             f"To do: repeat it on a quiet machine (make bench ONLY={only}), then at earlier commits to find the change;"
             f" record what is worth its cost (make bench ONLY={only} RECORD=1)"
         )
-    elif results and not missing:
+    elif results and not missing and not stale:
         point, worst = max(
             ((result.point, row) for result in results for row in result.rows), key=lambda pair: pair[1].ratio or 0.0
         )

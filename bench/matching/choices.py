@@ -3,9 +3,9 @@ batches.
 
 Measured is matching alone, without reading events, by the processor time of all threads: an event alone the way
 `Index.match` takes (`Matcher.alone`), batches by `Matcher.match`. What `auto` learns from the first events that come,
-it has learnt before. Rounds are interleaved and the least of each algorithm counts. Any other but `tiles` that is far
-behind in a round is not measured again. The answers of each algorithm to all events, and of its first call, are
-compared with those of `scan`.
+it has learnt before, from other events. Rounds are interleaved and the least of each algorithm counts. Any other but
+`tiles` that is far behind in a round is not measured again. The answers of each algorithm to all events at once, and to
+each call that is measured, are compared with those of `scan`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from bench.workloads.synthetic import Workload
 from bench.workloads.watch_lists import WatchLists
 from matchers import ALGORITHMS, EventBatch, MatchBatch, Matcher
 from matchers.contract.matcher import AdaptiveMatcher
+from matchers.contract.tables import Int32
 from matchers.registry import runnable
 
 CHOOSER, OURS = "auto", "tiles"
@@ -108,7 +109,7 @@ def compare(
 ) -> Iterator[GridPoint]:
     """Yield a point for each batch size that the workload has enough events for. Raises BenchError."""
     small, prepared = scenario.small().prepared(), scenario.prepared()
-    events = prepared.encoded(0, len(prepared))
+    events, training = prepared.encoded(0, len(prepared)), prepared.training()
     matchers = {}
     for name in dict.fromkeys(["scan", *algorithms, CHOOSER]):
         _compile(ALGORITHMS[name](small.table), small)
@@ -121,7 +122,7 @@ def compare(
     agree = all(answers.compare(matcher.match(events), wanted).same for matcher in others)  # and all are in memory
     chosen = ", ".join(matchers[CHOOSER].algorithms)  # type: ignore[attr-defined]
     for batch in (batch for batch in batches if batch <= len(events)):
-        us, right = _times(matchers, events, batch, wanted)
+        us, right = _times(matchers, events, training, batch, wanted)
         best = min((name for name in us if name != CHOOSER), key=us.__getitem__)
         rival = min((name for name in us if name not in (CHOOSER, OURS)), key=us.__getitem__)
         n, matches = prepared.table.n_subscriptions, len(wanted.subscription) / len(wanted)
@@ -142,28 +143,32 @@ def _settle(matcher: Matcher, prepared: Prepared) -> None:
 
 
 def _times(
-    matchers: Mapping[str, Matcher], events: EventBatch, batch: int, wanted: MatchBatch
+    matchers: Mapping[str, Matcher], events: EventBatch, training: EventBatch, batch: int, wanted: MatchBatch
 ) -> tuple[dict[str, float], bool]:
-    """Microseconds for an event by algorithm, and whether all answers were right."""
+    """Microseconds for an event by algorithm, and whether all answers were right. `auto` learns from other events."""
     calls = [events.part(at, at + batch) for at in range(0, min(len(events), 16 * batch), batch)]
     ways = {name: matcher.alone() if batch == 1 else matcher.match for name, matcher in matchers.items()}
     right, least = True, {}
     for name, match in ways.items():
         began = process_time()
-        found = match(calls[0])
+        match(calls[0])
         least[name] = 1e6 * (process_time() - began) / batch
-        if isinstance(found, MatchBatch):
-            right &= answers.compare(found, wanted).same
-        else:
-            right &= sorted(found.tolist()) == wanted.of(0).tolist()
-    for call in islice(cycle(calls), LESSONS_ALONE if batch == 1 else LESSONS):
-        ways[CHOOSER](call)
+        right &= all(_is_right(match(call), wanted, number * batch) for number, call in enumerate(calls))
+    for at in islice(cycle(range(0, len(training), batch)), LESSONS_ALONE if batch == 1 else LESSONS):
+        ways[CHOOSER](training.part(at, min(at + batch, len(training))))
     for number in range(ROUNDS):
         limit = (BEHIND if number else FAR) * min(least.values())
         for name, match in ways.items():
             if name in (CHOOSER, OURS) or least[name] <= limit:
                 least[name] = min(least[name], _us(match, calls, batch))
     return least, right
+
+
+def _is_right(found: MatchBatch | Int32, wanted: MatchBatch, begin: int) -> bool:
+    """Whether these are the matches of the events from `begin` on, or of that event alone."""
+    if isinstance(found, MatchBatch):
+        return answers.compare(found, answers.part(wanted, begin, begin + len(found))).same
+    return bool(sorted(found.tolist()) == wanted.of(begin).tolist())
 
 
 def _us(match: Callable[[EventBatch], object], calls: Sequence[EventBatch], batch: int) -> float:

@@ -1,7 +1,8 @@
 """Find the sustained events per second: one rate after another, each with its own start, until one is too high.
 
 `sustained` says when a rate is. The generator and the broker work on the same machine; what they take of it is in every
-row. Latencies are a reader's, of the second half, once all is warm. A system other than Sluice that is too slow is
+row. Before the load its rate rises from 0 (`Load.warm_up_s`), which is in no figure; latencies are a reader's, of the
+second half. A system other than Sluice that is too slow is
 stopped: its row is about the events that it was done with.
 """
 
@@ -53,7 +54,7 @@ class Row:
             outcome.right,
             False if stopped else verdict.sustained if verdict else None,
             round(per_second if stopped or not verdict else verdict.done * load.events_per_second, 1),
-            round(outcome.answer.expected / max(done, 1), 3),
+            round(outcome.answer.expected / max(done + figures["events_of_warm_up"], 1), 3),
             figures["latency_ms"]["follower_second_half"],
             verdict.thirds_ms if verdict else None,
             {} if stopped else {name: round(used / max(done, 1) * 1e6, 1) for name, used in figures["cpu_s"].items()},

@@ -19,7 +19,7 @@ from bench.system.spark_alone import APPLICATIONS, Application
 from bench.system.sustained import Float64, Verdict, judge
 from rig.check import Answer
 from rig.child import Child
-from rig.load import Load
+from rig.load import LOAD, WARM_UP, Load
 from rig.place import NOTHING, Place, place
 from rig.usage import Usage
 from streaming.errors import JobError
@@ -118,9 +118,12 @@ def run(
                 tell(f"it runs, after {start_s:,.1f} s")
                 with Child("rig.follower", {**here.where(), "topics": here.deliveries()}) as follower:
                     others = {"broker": here.broker.pid, "generator": generator.pid, "follower": follower.pid}
-                    with Usage(job.pid, others) as usage:
-                        generator.go()
-                        course = _watch(load, job, generator, follower, usage, tell)
+                    watch = _Watch(load, job, generator, follower, others, tell)
+                    if load.warm_up_s:
+                        watch.during(WARM_UP)
+                        tell("it is warm")
+                    warm_up = {name: generator.report.get(name, 0) for name in ("events", "changes")}
+                    course, usage = watch.during(LOAD)
                     job.stop()
                     follower.end()
         tell(
@@ -129,18 +132,21 @@ def run(
         began = time.monotonic()
         answer, job_report = job.checked()
         written_s = np.array(follower.report["written_ms"]) / 1000 - generator.report["began_ms"] / 1000
-        late_s = np.array(follower.report["late_ms"]) / 1000
+        late_s = np.array(follower.report["late_ms"])[written_s >= 0] / 1000
+        written_s = written_s[written_s >= 0]
         later = written_s >= load.seconds / 2
         latencies = {"follower": _summary(late_s), "follower_second_half": _summary(late_s[later])}
-        processed = course.events / max(generator.report["events"], 1)
+        written = {name: generator.report[name] - before for name, before in warm_up.items()}
+        processed = course.events / max(written["events"], 1)
         figures = job_report | {
             "start_s": round(start_s, 1),
-            "events": generator.report["events"],
-            "changes": generator.report["changes"],
+            **written,
             "longest_pause_of_generator_ms": generator.report["longest_pause_ms"],
             "events_done": course.events,
+            "events_of_warm_up": warm_up["events"],
             "done_s": round(course.done_s, 1),
             "drain_s": None if course.drain_s is None else round(course.drain_s, 1),
+            "deliveries_read": follower.report["read"],
             "check_s": round(time.monotonic() - began, 1),
             "latency_ms": job_report["latency_ms"] | latencies,
             "memory_mb": usage.memory_mb(),
@@ -157,42 +163,60 @@ def _summary(late_s: Float64) -> dict[str, float | None]:
 
 @dataclass(frozen=True)
 class Course:
+    """The course of a stretch of load."""
+
     events: int  # that were done
     done_s: float  # from the first event written to the end of the last batch
     drain_s: float | None  # of it, after the last event was written; None if the system was stopped before
 
 
-def _watch(load: Load, job: System, generator: Child, follower: Child, usage: Usage, tell: Tell) -> Course:
-    """Wait until everything written is processed, or the system's time is over."""
-    began = changed = told_s = time.monotonic()
-    last, events_told, over, half = job.done(), 0, None, False
-    while True:
-        job.check()
-        for child in (generator, follower):
-            child.check()
-        now = time.monotonic()
-        if not half and now - began >= load.seconds / 2:
-            half = True
-            job.midpoint()
-        if over is None and "done" in generator.report:
-            over = now
-        written = generator.report.get("events", 0), load.subscriptions + generator.report.get("changes", 0)
-        done = job.done()
-        if done != last:
-            last, changed = done, now
-        if over is not None and done[0] >= written[0] and done[1] >= written[1]:
-            return Course(done[0], now - began, now - over)
-        if over is not None and job.patience_s is not None:
-            patience_s = job.patience_s if changed > over else LONGEST * job.patience_s
-            if now - over > patience_s:
-                return Course(done[0], changed - began, None)
-        if job.patience_s is None and now - changed > QUIET_S:
-            raise JobError(f"no progress for {QUIET_S:.0f} s, at {done[0]:,} of {written[0]:,} events")
-        if now - told_s >= TELL_S:
-            rate = (done[0] - events_told) / (now - told_s)
-            behind = written[0] - done[0], written[1] - max(done[1], load.subscriptions)
-            memory = ", ".join(f"{name} {used.resident_mb:,.0f}" for name, used in usage.samples[-1][1].items())
-            late = f"behind {behind[0]:,} events, {behind[1]:,} changes"
-            tell(f"{now - began:5.0f} s: {rate:,.0f} events/s; {late}; {job.progress()}; MB {memory}")
-            told_s, events_told = now, done[0]
-        time.sleep(0.1)
+@dataclass
+class _Watch:
+    load: Load
+    job: System
+    generator: Child
+    follower: Child
+    others: Mapping[str, int]
+    tell: Tell
+
+    def during(self, stretch: str) -> tuple[Course, Usage]:
+        """Let the generator begin, and watch until everything written is processed, or the system's time is over."""
+        with Usage(self.job.pid, self.others) as usage:
+            self.generator.go()
+            return self._until_done(stretch, usage), usage
+
+    def _until_done(self, stretch: str, usage: Usage) -> Course:
+        job, generator, tell = self.job, self.generator, self.tell
+        began = changed = told_s = time.monotonic()
+        last, over, half = job.done(), None, stretch == WARM_UP
+        before = events_told = last[0]
+        while True:
+            job.check()
+            for child in (generator, self.follower):
+                child.check()
+            now = time.monotonic()
+            if not half and now - began >= self.load.seconds / 2:
+                half = True
+                job.midpoint()
+            if over is None and stretch in generator.report:
+                over = now
+            written = generator.report.get("events", 0), self.load.subscriptions + generator.report.get("changes", 0)
+            done = job.done()
+            if done != last:
+                last, changed = done, now
+            if over is not None and done[0] >= written[0] and done[1] >= written[1]:
+                return Course(done[0] - before, now - began, now - over)
+            if over is not None and job.patience_s is not None:
+                patience_s = job.patience_s if changed > over else LONGEST * job.patience_s
+                if now - over > patience_s:
+                    return Course(done[0] - before, changed - began, None)
+            if job.patience_s is None and now - changed > QUIET_S:
+                raise JobError(f"no progress for {QUIET_S:.0f} s, at {done[0]:,} of {written[0]:,} events")
+            if now - told_s >= TELL_S:
+                rate = (done[0] - events_told) / (now - told_s)
+                behind = written[0] - done[0], written[1] - max(done[1], self.load.subscriptions)
+                memory = ", ".join(f"{name} {used.resident_mb:,.0f}" for name, used in usage.samples[-1][1].items())
+                late = f"behind {behind[0]:,} events, {behind[1]:,} changes"
+                tell(f"{now - began:5.0f} s: {rate:,.0f} events/s; {late}; {job.progress()}; MB {memory}")
+                told_s, events_told = now, done[0]
+            time.sleep(0.1)

@@ -22,11 +22,12 @@ from bench.gate.matching import Alone, Batches, Building, Rules
 from bench.gate.points import POINTS
 from bench.gate.recorded import Measured
 from bench.gate.system import LATE_S, figures_of
+from bench.system.sustained import Verdict
 from bench.workloads.event_bus import EventBus
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm
 from tests.bench.test_matchers import SpoiledMatcher
-from tests.bench.test_system import CPU, LOAD, outcome
+from tests.bench.test_system import BEHIND, CPU, LOAD, STEADY, outcome
 from tests.unit.rig.test_check import right
 
 TABLE = Workload(subscriptions=60, attributes=4, predicates=(1, 3), events=12)
@@ -97,8 +98,10 @@ def test_each_kind_of_point_is_measured_recorded_and_compared(file: Path, monkey
     }
     recorded.write(slow, file)
     result = gate(monkeypatch, TOYS, file)
-    assert result.exit_code == 0, result.output
-    assert "passed: the highest ratio is 0.00" in result.stderr
+    assert result.exit_code == 1, result.output
+    assert "batches, auto 0.00 times" in result.stderr
+    assert "make bench ONLY=batches,alone,rules,building RECORD=1" in result.stderr
+    assert "passed" not in result.stderr
 
 
 @pytest.mark.parametrize("name", TOYS)
@@ -119,7 +122,7 @@ def test_a_wrong_answer_fails_at_once(name: str, file: Path, monkeypatch: pytest
     ("attempts", "now", "ratio", "failed"),
     [
         ([1.3], "1.3", "1.30", False),
-        ([0.2], "0.2", "0.20", False),
+        ([0.78], "0.78", "0.78", False),
         ([1.4, 1.1], "1.1", "1.10", False),
         ([1.4, 1.6], "1.4", "FAILED 1.40", True),
         ([1.6, 1.4], "1.4", "FAILED 1.40", True),
@@ -145,6 +148,16 @@ def test_a_point_that_fails_is_measured_once_more_and_the_better_attempt_counts(
         assert "make bench ONLY=work RECORD=1" in result.stderr
     else:
         assert f"passed: the highest ratio is {ratio} (work, work)" in result.stderr
+
+
+def test_a_point_that_is_much_faster_is_to_be_recorded(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded.write({"work": before(1.0)}, file)
+    result = gate(monkeypatch, {"work": Scripted(0.76)}, file, "--json")
+    assert result.exit_code == 1
+    assert "slower code (work, work 0.76 times the recorded CPU time): on a quiet machine, make bench" in result.stderr
+    assert "passed" not in result.stderr
+    (point,) = (json.loads(line) for line in result.stdout.splitlines())
+    assert (point["failed"], point["stale"]) == (False, True)
 
 
 def test_a_point_without_figures_fails_with_its_reason(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,16 +264,17 @@ def test_the_figures_of_a_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("drain_s", "twice", "reason", "again"),
+    ("drain_s", "twice", "verdict", "reason", "again"),
     [
-        (1.0, 3, "deliveries are wrong: .*3 twice", False),
-        (LATE_S + 1, 0, "done 21.0 s after the last event, which may take 20 s", True),
-        (None, 0, "done None s after the last event", True),
+        (1.0, 3, STEADY, "deliveries are wrong: .*3 twice", False),
+        (LATE_S + 1, 0, STEADY, "done 21.0 s after the last event, which may take 20 s", True),
+        (None, 0, STEADY, "done None s after the last event", True),
+        (1.0, 0, BEHIND, "not sustained: 87.7% was done in time, .* of its thirds are 900, 1,200 and 2,000 ms", True),
     ],
 )
 def test_a_rate_fails_with_wrong_or_late_deliveries(
-    drain_s: float | None, twice: int, reason: str, again: bool
+    drain_s: float | None, twice: int, verdict: Verdict, reason: str, again: bool
 ) -> None:
     with pytest.raises(PointFailed, match=reason) as failed:
-        figures_of(outcome(LOAD, drain_s, answer=right(100, twice=twice)))
+        figures_of(outcome(LOAD, drain_s, answer=right(100, twice=twice), verdict=verdict))
     assert failed.value.again is again

@@ -42,10 +42,12 @@ def outcome(
     done: int = 100,
     answer: Answer | None = None,
     verdict: Verdict | None = STEADY,
+    warm_up: int = 0,
 ) -> Outcome:
     figures = {
         "events": 100,
         "events_done": done,
+        "events_of_warm_up": warm_up,
         "done_s": 2.0,
         "drain_s": drain_s,
         "start_s": 5.0,
@@ -66,6 +68,12 @@ def test_a_row_of_a_system_that_was_done() -> None:
     assert (behind.sustained, behind.events_per_second) == (False, 87.7)
     short = Row.of("join", outcome(LOAD, drain_s=1.0, verdict=None))
     assert (short.sustained, short.events_per_second, short.thirds_ms) == (None, 50.0, None)
+
+
+def test_what_was_done_in_the_warm_up_is_in_no_figure() -> None:
+    row = Row.of("join", outcome(LOAD, drain_s=1.0, done=100, answer=right(150), warm_up=50))
+    assert (row.right, row.events_per_second, row.deliveries_per_event) == (True, 100.0, 1.0)
+    assert row.cpu_us_per_event["broker"] == 1_000.0
 
 
 def test_a_row_of_a_system_that_was_stopped_is_about_what_it_did() -> None:
@@ -184,7 +192,8 @@ def test_a_system_is_stopped_when_its_time_is_over(
     slow: Any = Slow(batch_s)
     monkeypatch.setattr(run, "time", slow)
     usage: Any = SimpleNamespace(samples=[(0.0, {})])
-    found = run._watch(LOAD, slow, child(events=written, done=True), child(), usage, lambda _: None)
+    watch = run._Watch(LOAD, slow, child(events=written, done=True), child(), {}, lambda _: None)
+    found = watch._until_done("done", usage)
     assert found.events == course.events
     assert found.done_s == pytest.approx(course.done_s, abs=0.2)
     assert found.drain_s == (None if course.drain_s is None else pytest.approx(course.drain_s, abs=0.2))

@@ -1,4 +1,7 @@
-"""Say of a series whether it grows: a straight line through its second half, and whether that is more than noise."""
+"""Say of a series whether it grows: a straight line through its second half, and whether that is more than noise.
+
+A jump at the very end hardly moves the line. So the last stretch of the half may not lie far above the others, either.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ MEANS = 12  # the half is divided into so many; a saw whose teeth are shorter is
 LEAST = 4  # with fewer nothing is said
 SURE = 3.0  # standard errors
 SMALL = 0.02  # of the level: who rises less in the half is flat, however surely
+JUMP = 0.1  # of the level, by which the last stretch may lie above all others, or by as much as these differ
 PROCESS_SERIES = ("resident_mb", "threads", "descriptors")  # PSS moves with what other programs share
 
 
@@ -47,6 +51,9 @@ def growth(of: str, figure: str, at_s: Sequence[float], values: Sequence[float |
     spread = np.sqrt(((v - start - slope * (t - t[0])) ** 2).sum() / (len(t) - 2) / ((t - t.mean()) ** 2).sum())
     level, rise = float(np.median(half[:, 1])), abs(slope) * (half[-1, 0] - half[0, 0])
     flat = bool(abs(slope) <= SURE * spread or rise <= SMALL * abs(level))
+    *others, last = v
+    if flat and last - max(others) > max(JUMP * abs(level), max(others) - min(others)):
+        return Growth(of, figure, level, float((last - np.median(others)) / (t[-1] - t[0])) * 3600, False)
     return Growth(of, figure, level, float(slope) * 3600, flat)
 
 

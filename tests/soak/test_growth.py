@@ -26,6 +26,7 @@ HOURS = np.array(AT_S) / 3600
         (300 + 60 * HOURS + 100 * (np.arange(720) % 17) / 17, 60),
         (1_000 - 50 * HOURS + NOISE, -50),
         (np.where(np.arange(720) < 540, 40, 80) + 0.0, 54),  # a step, as of connections that are left open
+        (np.where(np.arange(720) < 680, 40, 80) + NOISE, 41),  # in the last minutes
     ],
 )
 def test_growth_is_told_from_noise(values: Any, per_hour: float | None) -> None:

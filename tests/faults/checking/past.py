@@ -26,6 +26,10 @@ class Span(NamedTuple):
 
 def wrong_past(reading: Reading, subscriptions: Sequence[Began]) -> Iterator[str]:
     """Yield what is wrong with the past events of `subscriptions`, which are as they were before `reading` advanced."""
+    known = {began.subscriber for began in subscriptions}
+    for subscriber, name in reading.past:
+        if subscriber not in known:
+            yield f"{name} has delivered past events to r{subscriber}, who has not asked for any"
     events = [np.array(part, np.int64).reshape(-1, 4) for part in reading.events]
     strange = [set[int]() for _ in events]  # offsets of events that the job and a replay may take or not
     for at in reading.strange:

@@ -74,6 +74,12 @@ def test_each_mistake_is_seen(command: tuple[int, str], mistake: Mistake) -> Non
     assert ("start" in text) == (command == START)
 
 
+def test_past_events_of_somebody_who_has_not_asked_are_seen() -> None:
+    reading = history()
+    reading.past[3, BEGAN.replay] = reading.past[REPLAY][:1]
+    assert wrong(reading) == [f"{BEGAN.replay} has delivered past events to r3, who has not asked for any"]
+
+
 def test_a_command_that_has_not_ended_may_lack_the_last_events_only() -> None:
     reading = history()
     for command in (START, REPLAY):

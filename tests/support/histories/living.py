@@ -330,6 +330,7 @@ def is_event(row: Mapping[str, Any]) -> bool:
 def check(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[int, int]]) -> None:
     """`began`: of each event, the version that was in force when it was committed."""
     names = world.names
+    values = {(partition, row["offset"]): row["value"] for partition, log in world.logs(EVENTS) for row in log}
     delivered: dict[tuple[int, int], dict[str, list[str]]] = {}
     undecodable = []
     last: dict[tuple[str, int], int] = {}  # event of a partition in a topic
@@ -341,6 +342,7 @@ def check(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[in
             at = int(headers["sluice_origin_partition"]), int(headers["sluice_origin_offset"])
             reason, topic = headers["sluice_reason"].decode(), ""
             if reason == UNDECODABLE_EVENT:
+                assert record.value == values[at], "other bytes"
                 undecodable.append(at)
             if reason not in (MISSING_TOPIC, TOPIC_REJECTED):
                 continue
@@ -353,6 +355,7 @@ def check(world: World, truth: Truth, began: Mapping[SourcePartition, Mapping[in
             assert int(headers["ce_matchversion"]) == began[EVENTS, at[0]][at[1]]
             assert at[1] > last.get((topic, at[0]), -1), "not in order"
             last[topic, at[0]] = at[1]
+        assert record.value == values[at], "other bytes"
         one = delivered.setdefault(at, {})
         assert topic not in one, "delivered twice"
         one[topic] = json.loads(ids)
