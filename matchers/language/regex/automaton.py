@@ -3,16 +3,24 @@
 An expression becomes a nondeterministic automaton (Thompson 1968). The sets of its states that texts lead to are kept
 as they occur: they are the states of a deterministic one (Aho, Sethi and Ullman 1986, section 3.7), made only as far as
 texts need it.
+
+All automata of a process together keep MOST_KEPT states, some 200 MB. At the next one they are forgotten, and made
+again as texts need them. So memory has a bound, and an index may have as many expressions as that has room for without
+one pushing out another at each event.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from matchers.language.regex.expressions import Alternation, Character, InOrder, Node, Repeat, Test, parse
 
+MOST_KEPT = 2_000_000  # states of automata, and of the sets that they keep
+_OF_AUTOMATON = 20  # states take as much memory as one without any
 _KEPT_STEPS = 1_000  # of an automaton
 _ACCEPTS = -1
+
+_kept = 0
 
 States = frozenset[int]
 
@@ -25,6 +33,7 @@ class Automaton:
         self._next: list[list[int]] = []
         self._start = self._closure([self._build(node, _ACCEPTS)])
         self._steps: dict[tuple[States, str], States] = {}
+        _keep(len(self._tests) + _OF_AUTOMATON)
 
     def matches(self, text: str) -> bool:
         """Whether the expression accepts the whole text. Costs O(len(text) * states), and mostly O(len(text))."""
@@ -46,6 +55,7 @@ class Automaton:
         if len(self._steps) >= _KEPT_STEPS:
             self._steps = {}
         self._steps[states, character] = reached
+        _keep(len(reached) + 1)
         return reached
 
     def _closure(self, states: list[int]) -> States:
@@ -93,7 +103,16 @@ class Automaton:
         return first
 
 
-@lru_cache(maxsize=1_000)
+@cache
 def automaton(expression: str) -> Automaton:
     """Raises ExpressionError."""
     return Automaton(parse(expression))
+
+
+def _keep(states: int) -> None:
+    """Count states that are kept from now on. Automata that match at the moment end with their text."""
+    global _kept
+    _kept += states
+    if _kept > MOST_KEPT:
+        _kept = 0
+        automaton.cache_clear()

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from matchers.language.regex import automaton as regex
 from matchers.language.regex.automaton import Automaton, automaton
 from matchers.language.regex.expressions import ExpressionError, literal, parse
 from tests.support.generators.workloads import TEXTS
@@ -101,6 +102,11 @@ def test_the_literal_ends_of_an_expression(text: str, first: str, last: str, who
         (r"[\p{Nd}x]+", "1x٣", "1y"),
         ("[[:alpha:]_]+", "a_", "a1"),
         ("[[:^digit:]]", "a", "1"),
+        ("[[:ascii:]]", "\x7f", "\x80"),
+        ("[[:blank:]]+", " \t", "\n"),
+        ("[[:cntrl:]]+", "\0\x7f", " "),
+        ("[[:graph:]]+", "!~", " "),
+        ("[[:print:]]+", " ~", "\x7f"),
         (r"\x{1F600}.", "\U0001f600x", "x"),
         (r"\d", "1", "٣"),
         ("a.c", "a\U0001f600c", "a\nc"),
@@ -159,6 +165,18 @@ def test_an_automaton_forgets_steps_and_goes_on() -> None:
     for n in range(3_000):
         assert ours.matches(chr(0x4E00 + n) * 2)
         assert not ours.matches("a" + chr(0x4E00 + n))
+
+
+def test_all_automata_are_forgotten_when_they_keep_too_many_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regex, "MOST_KEPT", 5_000)
+    most = 0
+    for n in range(1_500):
+        assert automaton(f"a{n}.*").matches(f"a{n}{chr(0x4E00 + n)}")
+        most = max(most, automaton.cache_info().currsize)
+    assert 100 < most < 250
+    for n in range(2_000):
+        assert automaton(".*").matches(chr(0x4E00 + n))
+    assert automaton.cache_info().currsize == 1
 
 
 def test_every_text_is_its_own_expression() -> None:
