@@ -10,7 +10,7 @@ subscriptions. A delivery that one subscriber did not get goes to that subscribe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,6 +28,7 @@ from streaming.admin.dead_letters import (
     redriven_places,
 )
 from streaming.documents import records
+from streaming.documents.change_order import Decisions
 from streaming.documents.messages import place_of
 from streaming.documents.records import ATTEMPTS, REJECTED_SUBSCRIPTION, Origin, Record
 from streaming.documents.subscriptions import id_of
@@ -37,6 +38,7 @@ from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import translate
 from streaming.kafka.event_topics import resolved
 from streaming.kafka.outputs import OutputTopics, outputs
+from streaming.kafka.topics import TIMEOUT_S
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Aborted
 from streaming.publishing.delivery import DeliveryRule
@@ -265,7 +267,8 @@ class Redrive:
     def _superseded(self, letters: Sequence[StoredDeadLetter]) -> set[DeadLetterPosition]:
         """The places of rejected subscriptions whose key has a later record.
 
-        The order of two records counts only within a partition; between partitions their times decide.
+        The order of two records counts only within a partition; between partitions their times decide. Compaction may
+        have removed a later record, but not its status.
         """
         rejected: dict[tuple[str, bytes], list[tuple[DeadLetterPosition, Origin]]] = {}  # by topic and id
         for letter in letters:
@@ -274,22 +277,50 @@ class Redrive:
             if id := id_of(letter.key, letter.value):
                 topic_and_id = self._topic_of_change(letter.origin), id
                 rejected.setdefault(topic_and_id, []).append((letter.place, letter.origin))
-        topics = sorted({topic for topic, _ in rejected if topic in self.partitions})
-        if not topics:
-            return set()
-        oldest_ms = min(origin.timestamp_ms for letters in rejected.values() for _, origin in letters)
+        superseded = set()
+        for topic in sorted({topic for topic, _ in rejected if topic in self.partitions}):
+            of_id = {id: letters for (of, id), letters in rejected.items() if of == topic}
+            for message in self._changes_since(topic, [origin for letters in of_id.values() for _, origin in letters]):
+                if (id := id_of(message.key(), message.value())) is not None:
+                    superseded |= {place for place, origin in of_id.get(id, ()) if _is_later(message, origin)}
+            for id, decision in self._decisions(topic, of_id):
+                superseded |= {
+                    place
+                    for place, origin in of_id[id]
+                    if decision.word and decision.word[0] == origin.partition and decision.word[1] > origin.offset
+                }
+        return superseded
+
+    def _changes_since(self, topic: str, origins: Sequence[Origin]) -> Iterator[Message]:
+        """The records of a topic of subscriptions at or after the oldest of these times, and all behind these
+        offsets."""
+        every = [(topic, partition) for partition in range(self.partitions[topic])]
+        oldest_ms = min(origin.timestamp_ms for origin in origins)
         with closing(Consumer(self.cluster.client(group_id="unused"))) as consumer:
-            every = [(topic, partition) for topic in topics for partition in range(self.partitions[topic])]
             try:
                 starts = times.first_since(consumer, every, max(0, oldest_ms))
             except KafkaException as error:
-                raise translate(error.args[0], f"{', '.join(topics)} cannot be read") from error
-        superseded = set()
-        for message in clients.read(self.cluster, topics, follow=False, starts=starts, settled=True):
-            if message is not None and (id := id_of(message.key(), message.value())) is not None:
-                letters_of_id = rejected.get((message.topic() or "", id), ())
-                superseded |= {place for place, origin in letters_of_id if _is_later(message, origin)}
-        return superseded
+                raise translate(error.args[0], f"{topic} cannot be read") from error
+        for origin in origins:
+            at, behind = (topic, origin.partition), origin.offset + 1
+            if at in starts:
+                starts[at] = min(starts[at], behind) if starts[at] >= 0 else behind
+        for message in clients.read(self.cluster, [topic], follow=False, starts=starts, settled=True):
+            if message is not None:
+                yield message
+
+    def _decisions(self, topic: str, ids: Container[bytes]) -> Decisions:
+        """The last decision of the job on each of these ids of a topic of subscriptions."""
+        status_topic = next(one.status_topic for one in tenants.of(self.settings).values() if one.topic == topic)
+        topics = self.cluster.topics()
+        if status_topic not in topics.partitions():
+            return Decisions()
+        statuses = clients.read(self.cluster, [status_topic], follow=False)
+        return Decisions(
+            topics.ids([topic], TIMEOUT_S)[topic],
+            self.settings.query.name.__eq__,
+            (status for status in statuses if status is not None and status.key() in ids),
+        )
 
     def _topic_of_change(self, origin: Origin) -> str:
         """The topic of subscriptions where a change came from; where there is one, that may have had another name."""

@@ -195,6 +195,57 @@ def test_a_rejected_subscription_is_written_again_unless_there_is_a_later_word_o
     assert redrives(settings, DeadLetterFilter(places=frozenset({DeadLetterPosition(0, 1)}))) == [("0:1", "superseded")]
 
 
+def test_a_subscription_that_was_rejected_by_a_clock_that_is_fast_stays_superseded(settings: Settings) -> None:
+    topic = settings.subscriptions.topic
+    (at,) = write(settings, [Record(topic, b"a", b"{}", [], 0)])
+    write(settings, [Record(topic, b"a", None, [], 0)])
+    time.sleep(0.01)
+    fast = Origin(topic, *at, int(time.time() * 1000))
+    write(settings, [Record(topic, b"b", None, [], 0)])
+    write(settings, [letter(settings, made.REJECTED_SUBSCRIPTION, b"{}", b"a", origin=fast)])
+    assert redrives(settings) == [("0:0", "superseded")]
+
+
+def test_a_rejected_subscription_stays_superseded_though_compaction_has_removed_the_later_change(
+    settings: Settings,
+) -> None:
+    topic, statuses = settings.subscriptions.topic, settings.subscriptions.status_topic
+    topic_id = Topics(settings.kafka.bootstrap_servers, {}).ids([topic], PATIENCE_S)[topic]
+    places = write(settings, [Record(topic, id, b"{}", [], 0) for id in (b"a", b"b", b"c", b"d")])
+
+    def status(id: bytes, kind: str, offset: int, query: str = settings.query.name) -> Record:
+        document = {
+            "id": id.decode(),
+            "status": kind,
+            "change": {"partition": 0, "offset": offset},
+            "in_force": None,
+            "version": 9,
+            "read_up_to": {"0": 9},
+            "query": query,
+            "topic_id": topic_id,
+        }
+        return Record(statuses, id, json.dumps(document).encode(), [], 0)
+
+    write(
+        settings,
+        [
+            status(b"a", "unsubscribed", 7),
+            status(b"b", "rejected", 1),  # the letter's own
+            status(b"c", "accepted", 8),
+            status(b"d", "unsubscribed", 8, "another query"),
+        ],
+    )
+    letters = [
+        letter(settings, made.REJECTED_SUBSCRIPTION, b"{}", id, origin=Origin(topic, *place, int(time.time() * 1000)))
+        for id, place in zip((b"a", b"b", b"c", b"d"), places, strict=True)
+    ]
+    write(settings, letters)
+    assert redrives(settings) == [
+        *(("0:0", "superseded"), ("0:2", "superseded")),
+        *(("0:1", "redriven"), ("0:3", "redriven")),
+    ]
+
+
 def test_what_cannot_be_sent_is_skipped_and_said(sluice: CommandLine, settings: Settings) -> None:
     settings = but(settings, deliveries={"max_bytes": 2_000, "create_topics": False})
     sluice.environment["SLUICE_DELIVERIES__MAX_BYTES"] = "2000"
