@@ -84,6 +84,7 @@ USERS = (
             Permission(
                 "topic", "subscriptions", ("read", "write"), "changes that are sent again, unless a later one is there"
             ),
+            Permission("topic", "subscriptions.status", ("read",), "whether a later one was there"),
             Permission("topic", "deliveries.*", ("write", "create"), "deliveries that are sent again"),
             Permission("transactional-id", "sluice.redrive", ("write",), "its transactions"),
         ),
