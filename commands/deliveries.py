@@ -13,12 +13,13 @@ import typer
 from rich.text import Text
 
 from commands.shared.client import client_of
-from commands.shared.flags import Json, with_settings
-from commands.shared.signals import stop_on_signals
+from commands.shared.flags import MOST_RECORDS, Json, with_settings
+from commands.shared.signals import STOPPED, stop_on_signals
 from commands.shared.terminal import note, out
 from config import Settings
 from streaming.admin import delivery_view
 from streaming.client import Delivery
+from streaming.text_format import as_text_or_base64
 
 POLL_S = 0.1
 TAP_STYLES = ("dim", "green", "cyan", "bold", "")  # of a line's parts
@@ -31,7 +32,8 @@ def consume(
     subscriber: Annotated[str, typer.Argument(help="Name of the subscriber.")],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for further deliveries, until Ctrl-C.")] = False,
     count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="Stop after N deliveries.", show_default=False)
+        int | None,
+        typer.Option("--count", "-n", min=1, max=MOST_RECORDS, help="Stop after N deliveries.", show_default=False),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per line, with headers and offset.")
@@ -39,10 +41,18 @@ def consume(
     *,
     settings: Settings,
 ) -> None:
+    """Prints the events of the deliveries as they are. In JSON, one that is no text has `value_base64` for
+    `value`. Exit code 130 if a signal comes before --count.
+    """
     stop = stop_on_signals() if follow else None
+    left = count
     with client_of(settings) as client:
         for delivery in islice(client.deliveries(subscriber, follow=follow, stop=stop), count):
-            print(_as_json(delivery) if as_json else _text(delivery.event), flush=follow)
+            sys.stdout.buffer.write((_as_json(delivery) if as_json else delivery.event or b"") + b"\n")
+            if follow:
+                sys.stdout.flush()
+            left = None if left is None else left - 1
+    raise typer.Exit(STOPPED if left and stop is not None and stop.is_set() else 0)
 
 
 @app.command()
@@ -53,7 +63,8 @@ def tap(
         bool, typer.Option("--from-beginning", help="Start with the first stored delivery.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", help="Stop after N deliveries.", min=1, show_default=False)
+        int | None,
+        typer.Option("--limit", "-n", help="Stop after N deliveries.", min=1, max=MOST_RECORDS, show_default=False),
     ] = None,
     timeout: Annotated[
         float | None, typer.Option(help="Stop after this many seconds.", min=0, show_default=False)
@@ -63,7 +74,7 @@ def tap(
     settings: Settings,
 ) -> None:
     """The delay is from the event's own time (`ce_time`) to the time of the delivery. Ctrl-C ends the command. Exit
-    code 1 if --timeout comes before --limit.
+    code 1 if --timeout comes before --limit, 130 if a signal does.
     """
     stop = stop_on_signals()
     ends = None if timeout is None else time.monotonic() + timeout
@@ -81,19 +92,17 @@ def tap(
                 out.print(Text("  ").join(map(Text, delivery_view.parts(delivery, width), TAP_STYLES)))
                 sys.stdout.flush()
             seen += 1
-    raise typer.Exit(1 if late and limit is not None else 0)
+    is_stopped = stop.is_set() and seen != limit
+    raise typer.Exit(0 if limit is None else 1 if late else STOPPED if is_stopped else 0)
 
 
-def _as_json(delivery: Delivery) -> str:
+def _as_json(delivery: Delivery) -> bytes:
+    headers = {name: (value or b"").decode(errors="replace") for name, value in delivery.headers}
     document = {
         "partition": delivery.partition,
         "offset": delivery.offset,
-        "key": _text(delivery.key),
-        "headers": {name: (value or b"").decode(errors="replace") for name, value in delivery.headers},
-        "value": _text(delivery.event),
+        **as_text_or_base64("key", delivery.key),
+        "headers": headers,
+        **as_text_or_base64("value", delivery.event),
     }
-    return orjson.dumps(document).decode()
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode(errors="replace")
+    return orjson.dumps(document)

@@ -11,7 +11,8 @@ import orjson
 import typer
 
 from commands.shared.client import client_of, deliver_all_past, deliver_past
-from commands.shared.flags import Answering, Json, with_settings_of_tenant
+from commands.shared.flags import MOST_EVENTS_PER_SECOND, Answering, Json, with_settings_of_tenant
+from commands.shared.inputs import ids_of
 from commands.shared.signals import STOPPED, stop_on_signals
 from commands.shared.terminal import emit, note, progress_of
 from commands.shared.times import moment
@@ -46,7 +47,10 @@ def replay(
     name: Annotated[
         str | None, typer.Option(help="Name of the replay, to resume it later.", show_default=False)
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Maximum events per second.", min=0.1, show_default=False)] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Maximum events per second.", min=0.1, max=MOST_EVENTS_PER_SECOND, show_default=False),
+    ] = None,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
@@ -58,6 +62,7 @@ def replay(
         raise typer.BadParameter("pass --from to start a replay, or --name to resume one")
     if name is not None and not NAME.fullmatch(name):
         raise typer.BadParameter("--name must have 1 to 100 letters, digits, dots, underscores or hyphens")
+    (subscription,) = ids_of([subscription])
     stop = stop_on_signals()
     with client_of(settings) as client, client.replay(subscription, from_ms=from_ms, to_ms=to_ms, name=name) as opened:
         note(str(opened))
@@ -85,7 +90,8 @@ def catch_up(
         bool, typer.Option("--follow", "-f", help="Wait for further documents with `from`, until Ctrl-C.")
     ] = False,
     rate: Annotated[
-        float | None, typer.Option(help="Maximum past events per second.", min=0.1, show_default=False)
+        float | None,
+        typer.Option(help="Maximum past events per second.", min=0.1, max=MOST_EVENTS_PER_SECOND, show_default=False),
     ] = None,
     timeout: Annotated[
         float, typer.Option(help="Without --follow: seconds to wait until a subscription is in force.", min=0)
@@ -99,6 +105,7 @@ def catch_up(
     Without ids, a consumer group stores which subscriptions are finished, so `catch-up --follow` can run all the time,
     also in several processes. Exit code 1 if the past events of a subscription cannot be delivered.
     """
+    ids = list(ids_of(ids)) if ids else None
     if ids and follow:
         raise typer.BadParameter("--follow serves all documents with `from`; leave out the ids")
     answering = Answering(True, timeout, as_json)
@@ -173,7 +180,7 @@ def backtest(
     from_ms, to_ms = _range(start, end)
     assert from_ms is not None
     try:
-        wanted = parsed(pattern.encode())
+        wanted = parsed(pattern.encode(errors="surrogateescape"))
     except orjson.JSONDecodeError as error:
         raise typer.BadParameter(f"the pattern is not JSON: {error}") from None
     stop = stop_on_signals()

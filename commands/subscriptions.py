@@ -204,18 +204,23 @@ def _kept(file: Path) -> Iterator[Path]:
 
 @contextmanager
 def _written(file: Path | None) -> Iterator[BinaryIO]:
-    """A file that gets its name when it is complete, or standard output. Raises InputError."""
-    if file is None:
+    """A file that gets its name when it is complete, or standard output; a device is written to at once. Raises
+    InputError."""
+    if file is None or file == STDIN:
         yield sys.stdout.buffer
         sys.stdout.flush()
         return
-    part = file.with_name(f"{file.name}.part")
+    file = file.resolve()
+    is_replaced = file.is_file() or not file.exists()
+    part = file.with_name(f"{file.name}.part") if is_replaced else file
     try:
         with part.open("wb") as stream:
             yield stream
-        os.replace(part, file)
+        if is_replaced:
+            os.replace(part, file)
     except OSError as error:
         raise InputError(f"{part}: cannot be written: {error.strerror}") from None
     finally:
-        with suppress(OSError):
-            part.unlink()
+        if is_replaced:
+            with suppress(OSError):
+                part.unlink()

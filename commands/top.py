@@ -43,7 +43,7 @@ def top(
             show_default=False,
         ),
     ] = None,
-    every: Annotated[float, typer.Option(help="Seconds between refreshes.", min=0.1)] = 2.0,
+    every: Annotated[float, typer.Option(help="Seconds between refreshes.", min=0.1, max=86_400)] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print once and exit; implied without a terminal.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per refresh on standard output.")

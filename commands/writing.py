@@ -13,7 +13,16 @@ import orjson
 import typer
 
 from commands.shared.client import client_of, deliver_all_past, report, report_written
-from commands.shared.flags import Answering, Ids, Json, answering, with_flags, with_settings, with_settings_of_tenant
+from commands.shared.flags import (
+    MOST_EVENTS_PER_SECOND,
+    Answering,
+    Ids,
+    Json,
+    answering,
+    with_flags,
+    with_settings,
+    with_settings_of_tenant,
+)
 from commands.shared.inputs import ids_of, lines_of
 from commands.shared.signals import STOPPED
 from commands.shared.terminal import eprint, progress_of
@@ -32,7 +41,10 @@ from streaming.text_format import plain
 
 app = typer.Typer()
 
-Rate = Annotated[float | None, typer.Option(help="Maximum past events per second.", min=0.1, show_default=False)]
+Rate = Annotated[
+    float | None,
+    typer.Option(help="Maximum past events per second.", min=0.1, max=MOST_EVENTS_PER_SECOND, show_default=False),
+]
 
 
 @app.command()
@@ -45,7 +57,10 @@ def produce(
     topic: Annotated[
         str | None, typer.Option(help="Topic to write to; needed if there are several.", show_default=False)
     ] = None,
-    rate: Annotated[float | None, typer.Option(min=0.1, help="Maximum events per second.", show_default=False)] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(min=0.1, max=MOST_EVENTS_PER_SECOND, help="Maximum events per second.", show_default=False),
+    ] = None,
     as_json: Json = False,
     settings: Settings,
 ) -> None:
@@ -101,9 +116,11 @@ def subscribe(
     """
     if rate is not None and begin is None:
         raise typer.BadParameter("--rate limits past events; it needs --from")
-    if id or subscriber or pattern:
+    if not (id is None and subscriber is None and pattern is None):
         if not (id and subscriber and pattern):
             raise typer.BadParameter("a single subscription needs --id, --subscriber and --pattern")
+        if file is not None:
+            raise typer.BadParameter("write either the subscriptions of a file or a single one, not both")
         try:
             document = {"id": id, "subscriber": subscriber, "pattern": parsed(pattern)}
         except orjson.JSONDecodeError as error:

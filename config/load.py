@@ -244,7 +244,9 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
             continue
         inner = nested.setdefault(node, {})
         for key in keys[:-1]:
-            inner = inner.setdefault(key, {})
+            inner = inner.setdefault(key, {}) if isinstance(inner, dict) else inner
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{name} cannot be set: {name.rpartition('.')[0]} has the value {inner!r} as a whole")
         inner[keys[-1]] = value
     return nested
 

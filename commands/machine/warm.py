@@ -12,6 +12,7 @@ from commands import JARS
 from commands.shared.flags import with_settings
 from commands.shared.terminal import note, out
 from config import Settings
+from offline.files import InputError
 
 app = typer.Typer()
 
@@ -28,12 +29,16 @@ def warm(
     *,
     settings: Settings,
 ) -> None:
+    from matchers.errors import MatchingError
     from matchers.registry import named  # not for a help text: it loads numba
     from streaming.precompile import marker
 
     names = algorithms or [settings.matching.algorithm]
     for name in names:
-        named(name)
+        try:
+            named(name)
+        except MatchingError as error:
+            raise InputError(str(error)) from None
     with marker.alone():
         compile_kernels(names, settings)
     archive_classes(settings)

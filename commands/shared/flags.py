@@ -42,6 +42,7 @@ Bootstrap = Annotated[
         show_default=False,
     ),
 ]
+MOST_EVENTS_PER_SECOND, MOST_RECORDS = 1e9, 2**31 - 1  # that options take
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Ids = Annotated[
     list[str] | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -11,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 from confluent_kafka import KafkaException
 
@@ -145,7 +145,9 @@ def run(
     `progress` is called with the number of offsets done. Raises Rejected for a pattern that the job would reject, and
     JobError.
     """
-    document = orjson.dumps({"id": NAME, "subscriber": NAME, "pattern": pattern})
+    document = json.dumps(
+        {"id": NAME, "subscriber": NAME, "pattern": pattern}
+    ).encode()  # orjson has no numbers of 2^64
     read_change(None, document)
     cluster, kafka = Cluster.of(settings), settings.kafka
     settings = resolved(settings, cluster.topics().partitions)

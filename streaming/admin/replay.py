@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
@@ -205,7 +206,8 @@ def _topic(settings: Settings, word: StoredSubscription) -> str:
 def latest(cluster: Cluster, settings: Settings, id: str) -> StoredSubscription:
     """The last word on a subscription. Raises NoSubscription if none is in force."""
     topic, status_topic = settings.subscriptions.topic, settings.subscriptions.status_topic
-    decisions = decided(cluster.topics(), settings, lambda: clients.read(cluster, [status_topic], follow=False))
+    statuses = partial(clients.read, cluster, [status_topic], follow=False)
+    decisions = decided(cluster.topics(), settings, statuses, [id])
     records = [
         message
         for message in clients.read(cluster, [topic], follow=False)

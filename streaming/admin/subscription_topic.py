@@ -47,12 +47,14 @@ class StoredSubscription(NamedTuple):
         return value if "id" in self.document else orjson.dumps({"id": self.id, **self.document})
 
 
-def decided(topics: Topics, settings: Settings, statuses: Read) -> Decisions:
-    """The last decision on each id; empty if there is no status topic."""
+def decided(topics: Topics, settings: Settings, statuses: Read, ids: Collection[str] | None = None) -> Decisions:
+    """The last decision on each of these ids, None: on every id; empty if there is no status topic."""
     if settings.subscriptions.status_topic not in topics.partitions():
         return Decisions()
+    keys = None if ids is None else {id.encode() for id in ids}
+    wanted = (status for status in statuses() if status is not None and (keys is None or status.key() in keys))
     topic = settings.subscriptions.topic
-    return Decisions(topics.ids([topic], TIMEOUT_S)[topic], settings.query.name.__eq__, statuses())
+    return Decisions(topics.ids([topic], TIMEOUT_S)[topic], settings.query.name.__eq__, wanted)
 
 
 def last_written(

@@ -148,7 +148,7 @@ class Client:
         wanted = {id.decode(): document for id, document in documents}
         if paused := [id for id, document in wanted.items() if read_change(id.encode(), document, self._tenant).paused]:
             raise JobError(f"{', '.join(map(repr, paused))}: a paused subscription has no start; nothing was written")
-        last = last_written(self._documents()(), wanted, self._decisions(), self._tenant)
+        last = last_written(self._documents()(), wanted, self._decisions(wanted), self._tenant)
         new = [id for id, document in wanted.items() if id not in last or not _says(last[id], document)]
         header = start_position.header_of(start_position.offsets_of(self._kafka.cluster, self._settings, start))
         partitions = {id: last[id].partition if id in last else BY_KEY for id in new}
@@ -240,7 +240,7 @@ class Client:
 
     def subscription(self, id: str) -> StoredSubscription:
         """Return the subscription with this id from the topic. Raises `NoSubscription`."""
-        last = last_written(self._documents()(), [id], self._decisions(), self._tenant)
+        last = last_written(self._documents()(), [id], self._decisions([id]), self._tenant)
         if id not in last or last[id].value is None:
             raise pause.NoSubscription(f"{pause.missing(id, last)} in {self._settings.subscriptions.topic}")
         return last[id]
@@ -383,7 +383,7 @@ class Client:
 
     def _flag(self, ids: Collection[str], is_pause: bool, catch_up_s: float | None = None) -> WrittenChanges:
         ids = dict.fromkeys(ids)
-        last = last_written(self._documents()(), ids, self._decisions(), self._tenant)
+        last = last_written(self._documents()(), ids, self._decisions(ids), self._tenant)
         records: dict[str, Writable] = {**pause.changed(last, ids, is_pause)}
         if catch_up_s is not None:
             words = {id: last[id] for id in records}
@@ -412,10 +412,10 @@ class Client:
     def _documents(self) -> Read:
         return self._reader(self._settings.subscriptions.topic, "documents read")
 
-    def _decisions(self) -> Decisions:
-        """The last decision of the job on each id."""
+    def _decisions(self, ids: Collection[str] | None = None) -> Decisions:
+        """The last decision of the job on each of these ids; None: on every id."""
         statuses = self._reader(self._settings.subscriptions.status_topic, "statuses read")
-        return decided(self._kafka.topics, self._settings, statuses)
+        return decided(self._kafka.topics, self._settings, statuses, ids)
 
     def _reader(self, topic: str, what: str) -> Read:
         """A function that reads a topic from its first record to its present end, as often as it is called."""

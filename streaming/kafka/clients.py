@@ -135,6 +135,12 @@ class RecordWriter:
                         break
                     except BufferError:  # the queue is full: let it send
                         producer.poll(0.1)
+                    except KafkaException as error:
+                        lost = producer.flush(TIMEOUT_S) + len(failed)
+                        raise translate(
+                            error.args[0],
+                            f"record {written + 1} was not written to {topic}; {written - lost} before it were",
+                        ) from error
                 producer.poll(0)
                 written += 1
                 progress(written)

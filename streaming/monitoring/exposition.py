@@ -62,7 +62,8 @@ def families(view: JobView) -> Iterator[Family]:
     yield from _of_executors(view)
     position = GaugeMetricFamily(
         "sluice_position_records",
-        "Next offset that the job processes. Its rate is the number of offsets processed per second.",
+        "Next offset that the job processes. Its derivative (deriv) is the number of offsets processed per second; a "
+        "restart may lower it.",
         labels=["topic", "partition"],
     )
     for partition in view.lag:

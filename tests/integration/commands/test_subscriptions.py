@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +134,17 @@ def test_an_export_imported_into_an_empty_topic_gives_the_same(
         ]
     )
     assert [path.name for path in tmp_path.iterdir()] == ["all.jsonl"]
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    sluice("subscriptions", "export", str(link))
+    assert link.is_symlink()
+    os.mkfifo(pipe := tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        through = pool.submit(pipe.read_bytes)
+        sluice("subscriptions", "export", str(pipe))
+        assert sorted(through.result().splitlines()) == sorted(lines)
+    assert pipe.is_fifo()
+    assert sorted(sluice("subscriptions", "export", "-").encode().splitlines()) == sorted(lines)
     sluice("topics", "create", "--set", other)
     applied = ("subscriptions", "apply", str(file), "--json", "--set", other)
     new = {"new": 5, "changed": 0, "unchanged": 0, "repeated": 0, "unsubscribed": 0, "rejected": 0}

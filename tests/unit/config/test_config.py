@@ -186,6 +186,18 @@ def test_lists_and_tables_in_the_environment(monkeypatch: pytest.MonkeyPatch) ->
         load()
 
 
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ({"kafka.client": "{}", "kafka.client.security.protocol": "SSL"}, "kafka.client.security.protocol cannot be"),
+        ({"events": "1", "events.topic": "x"}, "events.topic cannot be set: events has the value '1' as a whole"),
+    ],
+)
+def test_a_setting_within_one_that_has_a_value_is_rejected(flags: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        load(flags=flags)
+
+
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         load(write(tmp_path, "[evnts]\n[query]\nnmae = 'x'\n"), {"log.levle": "info"})

@@ -22,7 +22,7 @@ def answer(console: Console, fields: Fields) -> ConsoleAnswer:
     if details is None:
         why = (
             f"No subscription in force or paused has the id {quoted(id)}. ",
-            element("code", "run_stream.py status ID"),
+            element("code", "run_stream.py subscriptions status ID"),
             " tells whether it was unsubscribed or rejected, or waits.",
         )
         return framed("No such subscription", "/subscriptions", problem(*why), status=HTTPStatus.NOT_FOUND)

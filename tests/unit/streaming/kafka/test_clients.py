@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from streaming.errors import BrokerUnreachable
+from streaming.errors import BrokerUnreachable, JobError
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
 
@@ -58,7 +58,7 @@ class SlowConsumer:
 
 
 class OnePartitionTopics:
-    def required(self, names: Any) -> Mapping[str, int]:
+    def required(self, names: Any, what_to_do: str = "") -> Mapping[str, int]:
         return dict.fromkeys(names, 1)
 
 
@@ -112,6 +112,35 @@ def test_records_before_one_that_fails_are_sent() -> None:
     with pytest.raises(ValueError, match="line 2"):
         list(clients._given(records(), producer))
     assert producer.times == 1
+
+
+def test_records_before_one_that_kafka_does_not_take_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[bytes] = []
+
+    class Producer:
+        flushed = 0
+
+        def produce(self, topic: str, value: bytes, *_: Any, **__: Any) -> None:
+            if value == b"large":
+                raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+            taken.append(value)
+
+        def poll(self, timeout_s: float) -> None: ...
+
+        def purge(self) -> None:
+            assert self.flushed == 1
+
+        def flush(self, timeout_s: float) -> int:
+            self.flushed += 1
+            return 0
+
+    producer = Producer()
+    monkeypatch.setattr(Cluster, "topics", lambda self: OnePartitionTopics())
+    monkeypatch.setattr(clients, "Producer", lambda options: producer)
+    monkeypatch.setattr("streaming.kafka.clients.login.renew", lambda *_: None)
+    with pytest.raises(JobError, match="record 3 was not written to events; 2 before it were"):
+        clients.write(Cluster("", {}), "events", [(None, b"1"), (None, b"2"), (None, b"large"), (None, b"3")])
+    assert (taken, producer.flushed) == ([b"1", b"2"], 1)
 
 
 def test_a_client_that_lost_a_leader_looks_for_it_within_seconds() -> None:
