@@ -9,6 +9,7 @@ from concurrent.futures import Executor, Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -236,6 +237,7 @@ def state(
         compactor=Compactor(store, background, restored.files, lend),
         share=share,
         pending_index=pending_index,
+        waited_ms=inf,
     )
 
 
@@ -348,6 +350,7 @@ def task_settings(settings: Settings, sources: SourceTopics) -> TaskSettings:
         dead_letters=settings.dead_letters.topic,
         rule=DeliveryRule.of(deliveries),
         max_bytes=deliveries.max_bytes,
+        max_batch_bytes=int(layout.delivery_config(settings).get("max.message.bytes", TaskSettings.max_batch_bytes)),
         partitions=deliveries.partitions,
         counts_subscribers=bool(settings.metrics.topic),
         counts_subscriptions=settings.metrics.subscriptions,

@@ -105,7 +105,13 @@ class Isolation(Generic[Batch, Row]):
             log.warning("workers_lost", **error_fields(reason), row_count=len(places))
             if len(places) < 2:
                 # If workers fail even on an empty batch, the row is not the cause.
-                self._tried(self.only(batch, places[:0]), PIECE_TRIES)
+                try:
+                    self.match(self.only(batch, places[:0]))
+                except WorkersLost as outage:
+                    log.warning("workers_retried", **error_fields(outage))
+                    self._tried(self.only(batch, places[:0]), PIECE_TRIES - 1)
+                    yield from self._piece(batch, places)  # now that they are there again
+                    return
                 # The batch itself may have more rows: some that are committed, or that came after `places` looked.
                 yield self.aside(self.only(batch, places), str(reason)) if len(places) else []
                 return

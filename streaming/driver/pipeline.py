@@ -104,6 +104,7 @@ class Pipeline:
         finally:
             self.observer.idle()
         self.load_shedder.seen(report.waited_ms)
+        self.state.waited_ms = report.waited_ms
         if report.rows:
             report.counts["deleted_unread"] += self.deleted.count()
             self.last = report

@@ -27,7 +27,8 @@ from streaming.state.store import Manifest, Store
 log = logger("sluice.state")
 
 SAVE_EVERY_S = 30.0
-LATE_MS = DAY_MS  # no event is later than that: compaction removes subscriptions that expired before
+AGAIN_EVERY_S = 3_600.0  # what is a day old is not used any more (`Store.load`)
+LATE_MS = DAY_MS  # no event is later than that beside those that wait: compaction removes what expired before
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,7 @@ class Compactor:
         self._compaction: _Compaction | None = None
         self._saving: Future[None] | None = None
         self._saved: Snapshot | None = None
+        self._saved_up_to: Mapping[int, int] = {}  # the positions
         self._tried_at = -math.inf  # the first save is due at once: a kill must not make the next start read the topic
         self._backoff_until = 0.0  # no compaction starts before
         # Called with a part and the positions in it that compaction has dropped because they expired.
@@ -82,9 +84,9 @@ class Compactor:
         with self._lock:
             return self._files.get(part)
 
-    def step(self, snapshot: Snapshot, seen: Mapping[str, float]) -> Snapshot:
+    def step(self, snapshot: Snapshot, seen: Mapping[str, float], waited_ms: float = 0.0) -> Snapshot:
         """Put a finished compaction into the snapshot, and start the next one that is due, for events like those
-        `seen` (`EventAverages.options`)."""
+        `seen` (`EventAverages.options`). Events have waited for so long."""
         if self._compaction is not None and self._compaction.future.done():
             joining, self._compaction = self._compaction, None
             try:
@@ -118,7 +120,7 @@ class Compactor:
         due = snapshot.due()
         if self._compaction is None and time.monotonic() >= self._backoff_until and (parts := snapshot.parts[due]):
             # A clock that jumps ahead must remove no subscription that is in force.
-            long_ago = 1000 * min(time.time(), steady_s()) - LATE_MS
+            long_ago = 1000 * min(time.time(), steady_s()) - LATE_MS - waited_ms
             removed = tuple(map(_with_expired, parts, snapshot.removed[due], repeat(long_ago)))
             future = self._joins.submit(self._join, parts, removed, snapshot, seen)
             self._compaction = _Compaction(parts, removed, due.stop, time.monotonic(), future)
@@ -133,10 +135,14 @@ class Compactor:
             self._finish(saving.result)
         if snapshot is not self._saved and self.unsaved_since is None:
             self.unsaved_since = steady_s()
-        due = time.monotonic() - self._tried_at >= SAVE_EVERY_S
-        if due and self._saving is None and snapshot is not self._saved:
-            self._saved, self._tried_at = snapshot, time.monotonic()
+        due = AGAIN_EVERY_S if self._is_saved(snapshot, positions) else SAVE_EVERY_S
+        if self._saving is None and time.monotonic() - self._tried_at >= due:
+            self._saved, self._saved_up_to, self._tried_at = snapshot, dict(positions), time.monotonic()
             self._saving = self._saves.submit(self._save, snapshot, dict(positions), self._retired(snapshot))
+
+    def _is_saved(self, snapshot: Snapshot, positions: Mapping[int, int]) -> bool:
+        """Whether nothing was read since the last save. Rejected changes leave the snapshot as it is."""
+        return snapshot is self._saved and positions == self._saved_up_to
 
     def close(self, snapshot: Snapshot, positions: Mapping[int, int]) -> None:
         """Save the last version; a running compaction is cancelled."""
@@ -146,7 +152,7 @@ class Compactor:
         self._saves.shutdown()
         if self._saving is not None:
             self._finish(self._saving.result)
-        if snapshot is not self._saved:
+        if not self._is_saved(snapshot, positions):
             self._finish(lambda: self._save(snapshot, positions, self._retired(snapshot)))
 
     def _finish(self, save: Callable[[], None]) -> None:

@@ -49,6 +49,7 @@ class State:
     # The offset before which tasks have read all of a partition, where they read themselves: behind the last record
     # there may be offsets that hold none.
     looked_at: Mapping[SourcePartition, int] = field(default_factory=dict)
+    waited_ms: float = 0.0  # how long the oldest event of the last batch had waited; infinite while nobody knows
     _handles: dict[Part, PartHandle] = field(default_factory=dict)
     _retired: tuple[str, ...] = ()  # names of parts, latest last
 
@@ -114,7 +115,7 @@ class State:
             algorithm, options = self.pending_index.result()
             self.snapshot, self.pending_index = replace(self.snapshot, algorithm=algorithm, options=options), None
         if self.compactor is not None:
-            self.snapshot = self.compactor.step(self.snapshot, self.seen.options())
+            self.snapshot = self.compactor.step(self.snapshot, self.seen.options(), self.waited_ms)
             self.compactor.save_if_due(self.snapshot, self.subscription_offsets())
         for gone in self._handles.keys() - set(self.snapshot.parts):
             handle = self._handles.pop(gone)

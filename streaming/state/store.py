@@ -78,7 +78,10 @@ class Store:
     def save(self, manifest: Manifest) -> None:
         """Save a manifest. Raises OSError."""
         packing.write(self.directory / f"version-{manifest.version:020d}", manifest)
-        kept = dict(self._whole()[:KEPT_MANIFESTS])
+        newest, *older = self._whole()
+        # One that is too old is not used (`_unfit`), and the rejections since then need not be kept.
+        recent = [one for one in older if manifest.written_at - one[1].written_at <= DAY_MS / 1000]
+        kept = dict([newest, *recent][:KEPT_MANIFESTS])
         for old in self._manifests():
             if old not in kept:
                 old.unlink()

@@ -28,6 +28,7 @@ class TaskSettings:
     dead_letters: str = ""  # topic
     rule: DeliveryRule = field(default_factory=DeliveryRule)
     max_bytes: int = 1_000_000  # of a delivery
+    max_batch_bytes: int = 1 << 30  # that delivery topics take
     partitions: int = 1  # of a delivery topic, unless the publication has another number
     counts_subscribers: bool = False  # and reports what each got
     counts_subscriptions: bool = False  # of these subscribers too

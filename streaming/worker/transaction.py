@@ -155,7 +155,7 @@ class Transaction:
             np.zeros(len(self.destinations), np.int64),
             time.time_ns() // 1_000_000,
             options.compression,
-            options.batch_bytes,
+            min(options.batch_bytes, batch.settings.max_batch_bytes),
         )
         for some in record_batches.in_pieces(self._good, self._sizes):
             began = time.perf_counter()

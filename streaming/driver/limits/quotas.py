@@ -53,6 +53,7 @@ class SubscriptionQuota:
         if not self.limits_any:
             return
         self._count.subtract(notes.subscribers(part.segment).at(positions))
+        self._count = +self._count  # without zeros
         self._of_tenant.subtract(self._tenants_of(notes.numbers(part.segment, "partition")[positions]))
 
     def checked(self, rows: Sequence[Row], snapshot: Snapshot) -> Sequence[Row]:
@@ -78,6 +79,8 @@ class SubscriptionQuota:
                 continue
             if before is not None:
                 self._count[before] -= 1
+                if not self._count[before]:
+                    del self._count[before]
                 self._of_tenant[tenant.name] -= 1
             if after is not None:
                 self._count[after] += 1

@@ -21,7 +21,7 @@ from streaming.driver.attempts import RetryDeadline
 from streaming.driver.isolation import Isolation, WorkersLost, failure, workers_hung
 from streaming.driver.limits.quotas import Wants, wants
 from streaming.driver.pipeline import Pipeline
-from streaming.errors import BrokerUnreachable, ExecutorLost, Unsettled
+from streaming.errors import BrokerUnreachable, ExecutorLost, OffsetsBeyondEnd, TopicMissing, Unsettled
 from streaming.log import error_fields, logger
 from streaming.monitoring.reporting import Report
 from streaming.publishing.contract import TopicPartition
@@ -129,6 +129,8 @@ class BatchRun(ABC, Generic[Batch]):
                     self.exact,
                 )
                 rows = self._stage(batch, n, publication)
+            except (OffsetsBeyondEnd, TopicMissing):
+                raise  # with nothing committed: it would be committed to a topic that was created again
             except Exception as error:
                 offsets, rows = self.pipeline.slots.settle(self._own(), self.partitions())
                 self.pipeline.reached(offsets)
@@ -243,7 +245,10 @@ class BatchRun(ABC, Generic[Batch]):
             if is_events(source):
                 rows.append(DeadLetter(source, record, records.POISON_EVENT, detail))
             else:
-                rows.append(self.pipeline.names.rejection(source, record, detail))
+                rejection = self.pipeline.names.rejection(source, record, detail)
+                # Nothing in the document is wrong, so a restart would accept it.
+                self.pipeline.state.reject([(rejection.record.partition, rejection.record.offset)])
+                rows.append(rejection)
             rows.append(
                 ReadProgress(
                     source=source,

@@ -110,8 +110,11 @@ _REACTIONS: dict[int, Reaction] = {
 
 # Where a request differs.
 _OF_REQUEST: dict[str, dict[int, Reaction]] = {
-    # The broker has these records: it answered before, and the answer was lost.
-    "Produce": {errors.DuplicateSequenceNumberError.errno: Reaction.DONE},
+    # A duplicate: the broker has these records, as it answered before, and the answer was lost.
+    "Produce": {
+        errors.DuplicateSequenceNumberError.errno: Reaction.DONE,
+        errors.CorruptRecordError.errno: Reaction.REFRESH,  # on the way: the same bytes may arrive next time
+    },
     # These are topics of the job, not of subscribers.
     "TxnOffsetCommit": {errors.TopicAuthorizationFailedError.errno: Reaction.FORBIDDEN},
     "OffsetFetch": {

@@ -65,6 +65,13 @@ def test_an_accident_is_tried_again() -> None:
     assert workers.looked == 0
 
 
+@pytest.mark.parametrize("deadly", [set(), {5}])
+@pytest.mark.parametrize("more", [1, 2])
+def test_workers_that_die_of_everything_for_a_while_cost_no_row(deadly: set[int], more: int) -> None:
+    workers = Workers(deadly, accidents=isolation_module.PIECE_TRIES + more)  # the row, and an empty batch
+    assert workers.run((5,)) == ([[{"aside": 5, "reason": "exited"}]] if deadly else [[{"done": 5}]])
+
+
 @pytest.mark.parametrize("deadly", [{0}, {7}, {3}, {2, 3}, {0, 4, 7}, set(range(8))])
 def test_what_is_deadly_is_set_aside_and_the_rest_is_done_in_order(deadly: set[int]) -> None:
     pieces = Workers(deadly).run(tuple(range(8)))

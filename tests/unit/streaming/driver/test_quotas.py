@@ -139,7 +139,7 @@ def test_a_subscriber_has_as_many_subscriptions_as_it_may(
     assert delivered(p.state, event(0, {"x": 1})).get(0, {}) == there
     again = SubscriptionQuota(2)  # what it counted is what is there
     again.begin(p.state.snapshot)
-    assert +again._count == +p.subscription_quota._count
+    assert +again._count == p.subscription_quota._count
 
 
 def test_a_rejected_subscription_is_a_dead_letter_that_says_what_to_do() -> None:

@@ -11,6 +11,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from streaming.state.compaction import Compactor
 from streaming.state.event_averages import KNOWN_FROM_EVENTS
 from streaming.state.pool import processes
 from streaming.state.state import State
-from streaming.state.store import Store
+from streaming.state.store import Manifest, Store
 from tests.support.doubles.stage import ALICE, BOB, SETTINGS, Later, Value, apply, change, delivered, event, work
 from tests.support.patience import PATIENCE_S
 
@@ -127,6 +128,28 @@ def test_what_expired_less_than_a_day_ago_is_still_there_for_late_events(tmp_pat
     late = delivered(state, event(0, {"x": 1}, timestamp=1000 * (now_s - 3600 * 24)))
     assert late == {0: {"alice": names_of(*MANY[1::2])}}
     assert len(MANY) / 2 <= len(state.snapshot) < len(MANY)
+    state.close()
+
+
+def test_what_expired_stays_while_events_wait_that_it_may_match(tmp_path: Path, threads: Executor) -> None:
+    now_s = int(time.time())
+    state = started(Store(tmp_path), threads)
+    state.waited_ms = inf  # nobody knows yet
+    expired = ALICE | {"expires_at": datetime.fromtimestamp(now_s - 3600 * 30, UTC).isoformat()}
+    for n in MANY:
+        subscribe(state, n, expired)
+    settled(state)
+    assert len(state.snapshot) == len(MANY)
+    state.waited_ms = 1000 * 3600 * 7.0
+    for n in MANY:
+        subscribe(state, len(MANY) + n, BOB)
+    settled(state)
+    assert len(state.snapshot) == 2 * len(MANY)
+    state.waited_ms = 0.0
+    for n in MANY:
+        subscribe(state, 2 * len(MANY) + n, BOB)
+    settled(state)
+    assert len(state.snapshot) < 3 * len(MANY)
     state.close()
 
 
@@ -368,6 +391,34 @@ def test_a_version_is_saved_once(tmp_path: Path, threads: Executor, always: None
     state.close()
     (manifest,) = store.directory.glob("version-*")
     assert (manifest.stat().st_mtime_ns, manifest.stat().st_ino) == written
+
+
+def test_a_version_is_saved_again_after_rejections_and_after_a_while(
+    tmp_path: Path, threads: Executor, always: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    state = started(store, threads)
+    subscribe(state, 0)
+    settled(state)
+
+    def saved() -> tuple[Any, float]:
+        (manifest,) = (packing.read(path, Manifest) for path in store.directory.glob("version-*"))
+        return manifest.positions, manifest.written_at
+
+    (before, _) = saved()
+    rejected = state.version
+    state.reject([(0, rejected)])
+    state.apply([], {(SUBSCRIPTIONS, 0): rejected + 1})
+    settled(state)
+    after, at_s = saved()
+    assert (before, after) == ({0: rejected}, {0: rejected + 1})
+    assert store.rejected() == set()
+    monkeypatch.setattr(compaction, "AGAIN_EVERY_S", 0.0)
+    until(lambda: worked(state) and saved()[1] > at_s)
+    monkeypatch.undo()
+    state.apply([], {(SUBSCRIPTIONS, 0): rejected + 2})
+    state.close()
+    assert saved()[0] == {0: rejected + 2}
 
 
 def test_a_full_disk_stops_nothing_and_what_is_due_is_done_when_there_is_room(

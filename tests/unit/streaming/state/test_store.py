@@ -151,6 +151,17 @@ def test_of_what_is_spoiled_the_version_before_it_is_used(
     store.delete({})
 
 
+def test_rejections_since_a_version_that_is_too_old_to_be_used_are_forgotten(tmp_path: Path) -> None:
+    store, files = Store(tmp_path), dict[Part, Path]()
+    first = grown(EMPTY, 0, version=10)
+    saved(store, first, files, written_at=time.time() - 25 * 3600)
+    store.reject([(0, 15), (0, 25)])
+    second = grown(first, 1, version=20)
+    saved(store, second, files)
+    assert store.rejected() == {(0, 25)}
+    assert len([*tmp_path.glob("version-*")]) == 1
+
+
 @pytest.mark.parametrize(
     ("last", "committed", "left"),
     [
@@ -163,10 +174,10 @@ def test_of_what_is_spoiled_the_version_before_it_is_used(
         ({"positions": {0: 20, 1: 10}}, {0: 30}, 20),
         ({"positions": {}}, {}, 30),
         ({"shards": 2}, {0: 30}, 20),
-        pytest.param({"written_at": time.time() - 23 * 3600}, {0: 30}, 30, id="23 hours old"),
-        pytest.param({"written_at": time.time() - 25 * 3600}, {0: 30}, 20, id="25 hours old"),
-        pytest.param({"written_at": time.time() + 30}, {0: 30}, 30, id="by a clock ahead by half a minute"),
-        pytest.param({"written_at": time.time() + 3600}, {0: 30}, 20, id="by a clock ahead by an hour"),
+        pytest.param({"age_s": 23 * 3600}, {0: 30}, 30, id="23 hours old"),
+        pytest.param({"age_s": 25 * 3600}, {0: 30}, 20, id="25 hours old"),
+        pytest.param({"age_s": -30}, {0: 30}, 30, id="by a clock ahead by half a minute"),
+        pytest.param({"age_s": -3600}, {0: 30}, 20, id="by a clock ahead by an hour"),
     ],
     ids=str,
 )
@@ -175,7 +186,8 @@ def test_a_version_that_does_not_fit_is_not_used(
 ) -> None:
     store = Store(tmp_path)
     (_, _, third), files = three_versions(store)
-    saved(store, third, files, **last)
+    others = {name: value for name, value in last.items() if name != "age_s"}
+    saved(store, third, files, written_at=time.time() - last.get("age_s", 0), **others)
     loaded = store.load(EMPTY, committed)
     assert (loaded and loaded[0].version) == left
 

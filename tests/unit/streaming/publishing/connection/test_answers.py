@@ -37,7 +37,7 @@ from tests.unit.streaming.kafka.test_errors import RETRIABLE
         ("EndTxn", errors.ProducerFencedError, Reaction.UNSETTLED),
         ("EndTxn", errors.InvalidTxnStateError, Reaction.UNSETTLED),
         ("EndTxn", errors.InvalidProducerIdMappingError, Reaction.UNSETTLED),
-        ("Produce", errors.CorruptRecordError, Reaction.FAILED),
+        ("Produce", errors.CorruptRecordError, Reaction.REFRESH),
     ],
 )
 def test_what_to_do(request_name: str, error: type[errors.BrokerResponseError], reaction: Reaction) -> None:
