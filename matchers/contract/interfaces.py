@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from matchers.contract.tables import Int32, MatchBatch, offsets_of
+from matchers.contract.tables import Int32, MatchBatch, ids_of, offsets_of
 from matchers.errors import TableError
 from matchers.kernels.interfaces import behind
 
@@ -26,14 +26,15 @@ class Interfaces:
     @classmethod
     def from_ids(cls, of: ArrayLike, n: int) -> Interfaces:
         """Raises TableError."""
-        ids = np.array(of, np.int32)
-        if ids.size and not (ids.min() >= 0 and ids.max() < n):
-            raise TableError(f"interface must lie within 0 .. {n - 1}, not {ids.min()} .. {ids.max()}")
+        ids = ids_of("interface", of, n)
         ids.flags.writeable = False
         return cls(ids, n)
 
     def behind(self, matches: MatchBatch) -> MatchBatch:
-        """The interfaces that each event is forwarded to, ascending, instead of the subscriptions it satisfies."""
+        """The interfaces that each event is forwarded to, ascending, instead of the subscriptions it satisfies. Raises
+        TableError if one of these has no interface."""
+        if (most := matches.subscription.max(initial=-1)) >= len(self.of):
+            raise TableError(f"{len(self.of)} subscriptions have an interface, and number {most} has none")
         counts = np.zeros(len(matches), np.int64)
         out = np.empty(min(len(matches.subscription), len(matches) * self.n), np.int32)
         n = behind(matches.offsets, matches.subscription, self.of, self.n, out, counts)

@@ -52,7 +52,7 @@ class SubscriptionTable:
 
         Several intervals of one (subscription, column) are alternatives: a value on any of them will do.
         """
-        sub, col = _ids("subscription", subscription, n_subscriptions), _ids("column", column, n_columns)
+        sub, col = ids_of("subscription", subscription, n_subscriptions), ids_of("column", column, n_columns)
         lo, hi = np.array(low, np.float64), np.array(high, np.float64)
         if not sub.shape == col.shape == lo.shape == hi.shape or sub.ndim != 1:
             shapes = ", ".join(str(a.shape) for a in (sub, col, lo, hi))
@@ -156,7 +156,7 @@ class EventBatch:
         cls, event: ArrayLike, column: ArrayLike, value: ArrayLike, *, n_events: int, n_columns: int
     ) -> EventBatch:
         """Values in any order, each with its event and column, several a column allowed. Raises TableError."""
-        of, col = _ids("event", event, n_events), _ids("column", column, n_columns)
+        of, col = ids_of("event", event, n_events), ids_of("column", column, n_columns)
         val = np.asarray(value, np.float64)
         if not of.shape == col.shape == val.shape or of.ndim != 1:
             raise TableError(
@@ -193,7 +193,8 @@ class MatchBatch:
         return self.subscription[self.offsets[event] : self.offsets[event + 1]]
 
 
-def _ids(name: str, values: ArrayLike, n: int) -> Int32:
+def ids_of(name: str, values: ArrayLike, n: int) -> Int32:
+    """Ids below n from whatever holds integers, a copy; `name` is for errors. Raises TableError."""
     ids = np.array(values)
     if ids.size == 0:
         ids = ids.astype(np.int32)

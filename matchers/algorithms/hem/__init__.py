@@ -63,7 +63,7 @@ DENSE_PREDICATES = 32  # predicates of a block for each 64 subscriptions, from w
 class Hem(Matcher):
     """Ids within a block count from its first subscription.
 
-    Nothing changes it, unless an `UpdatableHem` (`updates.py`) owns its arrays.
+    Nothing changes it, unless an `UpdatableHem` (`papers/updates`) owns its arrays.
     """
 
     domain: Domain

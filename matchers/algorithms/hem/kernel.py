@@ -64,7 +64,7 @@ class Index(NamedTuple):
 
 
 class Chains(NamedTuple):
-    """Predicates inserted after the build (`updates.py`): chains that hang on the cells, in a pool of fixed size Q."""
+    """Predicates inserted after the build (`papers/updates`): chains on the cells, in a pool of fixed size Q."""
 
     rows: Any  # [R] int32: how many each row has
     low: Any  # [Q] float64

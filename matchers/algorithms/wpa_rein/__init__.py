@@ -10,7 +10,7 @@ again. With `exact` the unmarked subscriptions are checked, so that F only sets 
 
 Symbols: n subscriptions, d attributes, k predicates of a subscription, w their width, b buckets, L levels.
 
-Cost per event: n k (1 - w) marks at F = 0, d L / 2 bucket's compares, n / 64 words. Marks are independent of each other
+Cost per event: n k (1 - w) marks at F = 0, d L buckets compared, n / 64 words. Marks are independent of each other
 and go through a run of memory; scan, which ends a subscription at its first miss, waits for a branch it cannot predict.
 
 Where the table is more general than the paper: several intervals of one (subscription, column) are indexed as their

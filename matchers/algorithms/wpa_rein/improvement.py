@@ -18,7 +18,8 @@ What the report leaves open:
   proof speaks of "the sum of these reduced costs". Ours takes the unit as an argument, and nanoseconds without.
 - *The first term* is 2 b beta z / z_j: the smaller the buckets of a skipped attribute, the more it would save. By
   Lemma 2 it saves 2 beta z_j.
-- *k* has no definition; *A_s and Y* come from "Algorithm 1", which is in the main paper. Ours are those of `precision`.
+- *k* with a bar has no definition; *A_s and Y* come from "Algorithm 1", which is in the main paper. Ours are those of
+  `precision`.
 - *gamma Y* counts a skipped predicate once. Lemma 2 traverses b buckets of z_i predicates, 2 L / (L + 1) times f_i,
   because z_i is the size of buckets that are not empty.
 

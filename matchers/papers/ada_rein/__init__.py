@@ -7,12 +7,13 @@ Source: Ada-REIN (Qian et al., INFOCOM 2019), after what HEM (sec. 2 and 6) and 
 and the frequency f_i of attributes, the number of predicates on each, it decides which attributes not to mark, the
 infrequent ones first; under load F rises, as matching is faster the more is skipped, and without load it is 0.
 
-Ours differs. An attribute is too coarse a step: the first may already be too much (HEM sec. 6 and EEM sec. 2.2 see no
-gain over REIN). So predicates are in one order and the first `bar` of them are skipped: whole columns and a part of
-one. Columns come by f_i, ascending. Within a column come first the predicates of subscriptions whose other predicates
-are narrow: to skip one saves a mark whenever it misses, and is a false positive only if all the others hit then, so
-marks saved to false positives made are as 1 to the product of the other widths, whatever its own. With `whole` only
-whole attributes are skipped, as in the source: the bar is lowered to where an attribute ends, often to 0.
+Ours differs. An attribute is too coarse a step: the first may already be too much (without skewed attributes, HEM sec.
+6 and EEM sec. 2.1 see no gain over REIN). So predicates are in one order and the first `bar` of them are skipped: whole
+columns and a part of one. Columns come by f_i, ascending. Within a column come first the predicates of subscriptions
+whose other predicates are narrow: to skip one saves a mark whenever it misses, and is a false positive only if all the
+others hit then, so marks saved to false positives made are as 1 to the product of the other widths, whatever its own.
+With `whole` only whole attributes are skipped, as in the source: the bar is lowered to where an attribute ends, often
+to 0.
 
 And the bar is not derived from assumed distributions but counted on a sample, the first events. They are matched at a
 bar that is too high for the target, the ceiling. The last missed predicate of each listed subscription shows at which

@@ -35,7 +35,7 @@ from matchers.kernels.rows import Rows, read, settle
 
 BLOCK = (1 << 16) - 64  # subscriptions: nearly as many as 16 bits number, in whole words of bits
 WHOLE = (1 << 31) - 1  # all subscriptions: more are in no table
-NOBODY = BLOCK  # the subscription of a free place in a bucket (buckets.py); its mark is read by none
+NOBODY = BLOCK  # the subscription of a free place in a bucket (rein_buckets.py); its mark is read by none
 _ALL = np.uint64(0x0101010101010101)  # eight marks
 
 

@@ -9,7 +9,7 @@ interfaces (contract/interfaces.py). `match` lists filters, so there nothing is 
 
 An event costs what its values satisfy: V values, of C / d constraints on an attribute a share p each, V * C / d * p
 increments anywhere in memory. It is fast where little is satisfied, or where interfaces are settled soon: with one or
-two constraints a filter most of the work is left out, the only case in which PCM is slower.
+two constraints a filter most of the work is left out: one of two cases in which PCM is slower, beside few filters.
 
 Ours differs: an interval between two bounds is one constraint (the original has two), and `!=` is two of which one
 holds at most. Counters are an array of bytes, not a hash table of those begun, and are copied for each event: 64 of

@@ -2,8 +2,9 @@
 
 Source: Margara and Cugola, "High Performance Publish-Subscribe Matching Using Parallel Hardware" (PCM), sec. 4.3: a
 translator switches between the CPU, which runs SFF or OCM, and the GPU, which runs CCM, as the set of subscriptions is
-large enough for the GPU or not. Sec. 4.1: SFF and BETree are the faster ones with less than 1,000 filters, as the fixed
-cost of a launch then counts for more than the matching.
+large enough for the GPU or not. Sec. 4.1: SFF and BETree are the faster ones with less than 1,000 filters behind each
+interface, as the fixed cost of a launch then counts for more than the matching. Ours counts all filters: it knows no
+interfaces before an event is forwarded.
 
 The source does not state when its CPU runs SFF and when OCM. Ours runs SFF where filters are few, and OCM where they
 are many and there is no GPU (a simulated one is none); it warns if there is one that numba cannot use. An index is

@@ -29,7 +29,7 @@ class UpdatableHem:
     def __init__(
         self, table: SubscriptionTable, *, c: int = 1_000, g: int = 32, levels: int = 1, block: int = BLOCK
     ) -> None:
-        """Options as for `hem.build`. Raises MatchingError."""
+        """Options as for `hem.build`, but for `check`. Raises MatchingError."""
         self._options = (c, g, levels, block)
         self._table = GrowingTable(table)
         self._build()

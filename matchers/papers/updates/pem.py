@@ -84,7 +84,7 @@ class UpdatablePem:
         events: EventBatch | None = None,
         clock: Clock = perf_counter,
     ) -> None:
-        """Options as for `pem.build`; `algorithms` that can be updated. Raises MatchingError."""
+        """Options as for `pem.build`, but for `slices`; `algorithms` that can be updated. Raises MatchingError."""
         self._builders = [LIBRARY[name] for name in check_algorithms(algorithms, LIBRARY)]
         self.splits = check_options(len(self._builders), split, alpha, window)
         self._table = GrowingTable(table)

@@ -6,10 +6,10 @@ to find its 2k pairs, each in one bucket. A deleted subID has no pair that could
 event is matched.
 
 Where ours differs: a constraint without a bound has no pair in the list of highs, and one in no cell in that of lows.
-Numbers ascend, so new subscriptions are all in the last block of 2^14, and only its buckets have free places
-(buckets.py). When a bucket there is full, this block is laid out again with room for half more in each bucket; when the
-block is full, it is laid out without room and a new one begins. So an insertion moves the pairs of a block at most,
-until the intervals have doubled and all is built anew.
+Numbers ascend, so new subscriptions are all in the last block, and only its buckets have free places (rein_buckets.py).
+When a bucket there is full, this block is laid out again with room for half more in each bucket; when the block is
+full, it is laid out without room and a new one begins. So an insertion moves the pairs of a block at most, until the
+intervals have doubled and all is built anew.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class UpdatableRein:
     _blocks: int
 
     def __init__(self, table: SubscriptionTable, buckets: int | None = None) -> None:
-        """Options as for `rein.build`. Raises MatchingError."""
+        """Options as for `rein.build`, but for `blocks`. Raises MatchingError."""
         self._buckets = buckets
         self._table = GrowingTable(table)
         self._build()

@@ -5,8 +5,8 @@ describe it (REIN sec. V C and V D, HEM sec. 6.4): about log2(W * 2^levels) cell
 take longer than in REIN, and the longer the wider the interval is. Ours also stores the interval in the finest cells of
 its bounds, where values are compared.
 
-Numbers ascend, so a new id goes to the end of each list (lists.py). A deleted number has a counter that no hit counts
-down.
+Numbers ascend, so a new id goes to the end of each list (tama_lists.py). A deleted number has a counter that no hit
+counts down.
 """
 
 from __future__ import annotations
