@@ -31,6 +31,7 @@ def test_every_event_before_during_and_after_the_change_is_delivered_once(
     with job(sluice, "-s", "matching.algorithm=sff") as running:
         running.running()
         assert said(running, "job_started")[0]["subscription_count"] == 30
+        running.until("index_preparing", lambda: said(running, "index_preparing"))  # after another that compiles
         (waiting,) = said(running, "index_preparing")
         assert waiting["fallback_algorithm"] == "scan"
 
