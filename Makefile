@@ -58,7 +58,7 @@ test-long: ## make test with many more random cases, and a minute of random conf
 	$(MAKE) test HYPOTHESIS=long LANES=long TIMEOUT=7200
 	@$(RUN) bench search --seconds 60 --most-subscriptions 20000 --seed $$(date +%j)
 
-bench: setup ## six minutes: the speed of the points that matter, in CPU time against recorded figures (ONLY=, RECORD=1)
+bench: setup ## ten minutes: the speed of the points that matter, in CPU time against recorded figures (ONLY=, RECORD=1)
 	@$(RUN) bench gate $(if $(ONLY),--only $(ONLY)) $(if $(RECORD),--record) $(ARGS)
 
 fuzz: setup $(TOOLS) ## corrupted patterns, events, answers of brokers and over HTTP, saved states, for MINUTES (SEED=)

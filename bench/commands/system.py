@@ -184,7 +184,7 @@ def gate(
         bool, typer.Option("--json", help="Print JSON lines on standard output, one per point.")
     ] = False,
 ) -> None:
-    """Measure the points that matter in six minutes and compare them with recorded figures.
+    """Measure the points that matter in ten minutes and compare them with recorded figures.
 
     CPU times are compared in units of a calibration loop of the same minute. A point that takes more than 1.3 times
     the recorded CPU time is measured once more. Exit code 1 if it fails again, if a rate is not sustained, if a point

@@ -4,6 +4,6 @@
     machine    calibration and the machine's name
     recorded   the figures in recorded.json                  measuring, verdict    the run, and what it says
 
-For: notice within six minutes that a change made something slower. May enter: the benchmarks whose points it runs. Must
+For: notice within ten minutes that a change made something slower. May enter: the benchmarks whose points it runs. Must
 not know: how what it measures works inside.
 """
