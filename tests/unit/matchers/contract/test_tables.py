@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from matchers import ALGORITHMS, EventBatch, SubscriptionTable, TableError
+from matchers import ALGORITHMS, EventBatch, Interfaces, SubscriptionTable, TableError
 from matchers.index.encoding import Encoder
 from matchers.index.fields import Fields
 from matchers.index.segment import Segment
@@ -177,3 +177,16 @@ def test_what_only_builds_need_is_not_stored_with_a_table() -> None:
     (names,) = [names for _, *names in layouts]
     assert "begins" not in names
     assert "low" in names
+
+
+@pytest.mark.parametrize("of", [[4_294_967_297], [0.9], [-1], [2]])
+def test_interfaces_are_checked_before_they_are_cast(of: list[Any]) -> None:
+    with pytest.raises(TableError, match="interface must"):
+        Interfaces.from_ids(of, 2)
+
+
+def test_a_match_without_an_interface_is_an_error() -> None:
+    matches = ALGORITHMS["scan"](table((0, 0, 0.0, 1.0), (2, 0, 0.0, 1.0))).match(EventBatch.from_dense([[0.5, 0.0]]))
+    assert Interfaces.from_ids([1, 0, 0], 2).behind(matches).of(0).tolist() == [0, 1]
+    with pytest.raises(TableError, match="2 subscriptions have an interface, and number 2 has none"):
+        Interfaces.from_ids([1, 0], 2).behind(matches)

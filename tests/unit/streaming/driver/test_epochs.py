@@ -23,11 +23,13 @@ from streaming.driver.epoch_batches import EpochBatches
 from streaming.driver.limits.quotas import DeliveryQuota
 from streaming.driver.runs import epoch_run, task_count
 from streaming.driver.runs.epoch_run import EpochPlan, EpochReading, EpochRun
+from streaming.errors import JobError, OffsetsBeyondEnd, TopicMissing
 from streaming.publishing.connection.client import Client
 from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, SourcePartition
+from streaming.state.state import State
 from streaming.worker import epoch as reading
 from streaming.worker import matching, publishing
-from streaming.worker.compiling import compile_changes
+from streaming.worker.compiling import ChangeRecords, CompiledChanges, compile_changes
 from streaming.worker.events.matches import EventMatching, Matches
 from tests.support.doubles.fetch_brokers import FetchBrokers, Log
 from tests.support.doubles.fetched_batches import marker
@@ -229,6 +231,37 @@ def test_events_that_kill_every_worker_are_set_aside(stage: Stage, monkeypatch: 
     assert stage.pipeline.state.positions == {A: 20, B: 20, C: 1}
     stage.event(A, {"x": 1})
     assert stage.step() == ["to.bob events-0-20"]
+
+
+def test_a_change_that_kills_every_worker_is_rejected_for_good(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = compile_changes
+
+    def deadly(records: ChangeRecords) -> CompiledChanges:
+        if b"poison" in records.keys:
+            raise Died
+        return compiled(records)
+
+    kept: list[tuple[int, int]] = []
+    monkeypatch.setattr(matching, "compile_changes", deadly)
+    monkeypatch.setattr(State, "reject", lambda self, changes: kept.extend(changes))
+    for id in ("a", "poison", "b"):
+        stage.change(id, ALICE)
+    assert sorted(stage.step(LONG)) == ["dead poison", "status a", "status b", "status poison"]
+    assert kept == [(0, 1)]
+
+
+@pytest.mark.parametrize("error", [OffsetsBeyondEnd, TopicMissing])
+def test_nothing_is_committed_to_a_topic_that_may_have_been_created_again(
+    error: type[JobError], stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(self: EpochRun, *_: Any) -> Any:
+        raise error("the topic")
+
+    monkeypatch.setattr(EpochRun, "_stage", ended)
+    monkeypatch.setattr(type(stage.slots), "settle", lambda *_: pytest.fail("offsets are committed"))
+    stage.event(A, {"x": 1})
+    with pytest.raises(error):
+        stage.step()
 
 
 def test_an_event_that_comes_while_another_is_set_aside_is_delivered(

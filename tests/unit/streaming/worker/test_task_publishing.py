@@ -148,6 +148,22 @@ def test_a_topic_that_the_broker_rejects_is_composed_again_with_dead_letters() -
     assert report(rows).epoch == 3
 
 
+def test_record_batches_are_no_larger_than_delivery_topics_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def encode(*arguments: Any) -> Any:
+        sizes.append(arguments[-1].max_batch_bytes)
+        return encoded(*arguments)
+
+    encoded = record_batches.encode
+    monkeypatch.setattr(record_batches, "encode", encode)
+    for most in (SETTINGS.max_batch_bytes, 5_000):
+        sink = ListSink()
+        work(subscribed(), [event(0, {"x": 1})], settings=replace(SETTINGS, max_batch_bytes=most), slots=Slots(sink))
+        assert len(published(sink)) == 2
+    assert sizes == [1_000_000, 5_000]
+
+
 def test_a_missing_topic_of_dead_letters_matters_once_there_is_one() -> None:
     slots = Slots(absent={"dead"})
     assert counts(work(subscribed(), [event(0, {"x": 1})], slots=slots)) == [(2, {})]
