@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -100,14 +101,14 @@ class Task:
         batch = MatchedBatch(
             self.settings, self.publication, self.client, self.false_positives, rows, matches, self._left
         )
-        for begin, end in matches.slices(MATCHES_AT_ONCE):
-            transaction = Transaction(batch, begin, end)
+        slices = matches.slices(MATCHES_AT_ONCE)
+        for transaction in chain.from_iterable(Transaction.fitting(batch, begin, end) for begin, end in slices):
             read = self._read.copy()
-            read.add(rows[begin:end])
+            read.add(rows[transaction.begin : transaction.end])
             committed = self._committed(transaction, read)
             if committed is None:
                 self._stopped = True
-                return begin, []
+                return transaction.begin, []
             self._read = read
             traced = TRACED_EVENTS - len(self._published.trace_contexts)
             self._published.add(transaction.published(taken, matched, committed, traced))

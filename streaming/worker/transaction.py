@@ -36,6 +36,11 @@ from streaming.worker.publication import Publication, Share
 from streaming.worker.settings import TaskSettings
 from streaming.worker.subscriber_counter import CountedDeliveries, CountedMatches
 
+# The coordinator of a transaction notes all its topics in one record, which may have 1,048,588 bytes by default. Where
+# they are too many, Kafka answers with an error that has no name, whatever is tried again.
+MOST_TOPIC_BYTES = 800_000
+TOPIC_BYTES, PARTITION_BYTES = 8, 4  # of a topic beside its name, and of each partition
+
 SUBSCRIBERS = Interner()  # of this process
 
 
@@ -104,7 +109,23 @@ class Transaction:
         self._distinct, self._of = np.unique(self._deliveries.subscriber, return_inverse=True)  # [D] each
         self._names = SUBSCRIBERS.names.at(self._distinct)
         self._topics = [settings.rule.topic(name) for name in self._names]
-        self._over = self._over_quota()
+
+    @classmethod
+    def fitting(cls, batch: MatchedBatch, begin: int, end: int) -> Iterator[Transaction]:
+        """The transactions of these rows, in their order: as few as have MOST_TOPIC_BYTES each, or one row."""
+        whole = cls(batch, begin, end)
+        if end - begin == 1 or whole.topic_bytes <= MOST_TOPIC_BYTES:
+            yield whole
+            return
+        middle = (begin + end) // 2
+        yield from cls.fitting(batch, begin, middle)
+        yield from cls.fitting(batch, middle, end)
+
+    @property
+    def topic_bytes(self) -> int:
+        """The most bytes that the names and partitions of its topics take where the coordinator notes them."""
+        of_partitions = PARTITION_BYTES * self.batch.settings.partitions
+        return sum(len(topic) + TOPIC_BYTES + of_partitions for topic in {*self._topics})
 
     @cached_property
     def offsets(self) -> Mapping[TopicPartition, int]:
@@ -212,8 +233,10 @@ class Transaction:
             trace_contexts=list(islice(self.batch.trace_contexts(delivered[:TRACED_EVENTS].tolist()), traced)),
         )
 
-    def _over_quota(self) -> Bools:
-        """[D]: the deliveries that subscribers may not get, the last ones of each partition."""
+    @cached_property
+    def _over(self) -> Bools:
+        """[D]: the deliveries that subscribers may not get, the last ones of each partition. Takes the others from what
+        is `left`, once."""
         deliveries, columns, left = self._deliveries, self.batch.columns, self.batch.left
         over = np.zeros(len(deliveries.event), bool)
         if not left:

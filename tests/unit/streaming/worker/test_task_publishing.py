@@ -17,7 +17,7 @@ from streaming.publishing.delivery import DeliveryRule
 from streaming.publishing.encode import record_batches
 from streaming.rows import Published, Row, SlotReport
 from streaming.state.state import State
-from streaming.worker import publishing
+from streaming.worker import publishing, transaction
 from streaming.worker.publication import UNLIMITED
 from streaming.worker.settings import TaskSettings
 from tests.support.doubles.stage import (
@@ -162,6 +162,17 @@ def test_record_batches_are_no_larger_than_delivery_topics_take(monkeypatch: pyt
         work(subscribed(), [event(0, {"x": 1})], settings=replace(SETTINGS, max_batch_bytes=most), slots=Slots(sink))
         assert len(published(sink)) == 2
     assert sizes == [1_000_000, 5_000]
+
+
+def test_a_transaction_has_no_more_topics_than_its_coordinator_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    subscribed, sink = state(), ListSink()
+    apply(subscribed, [change(n, f"s{n}", {"subscriber": f"r{n}", "pattern": {"x": [n]}}) for n in range(8)])
+    three = 3 * (len("to.r0") + transaction.TOPIC_BYTES + transaction.PARTITION_BYTES)
+    monkeypatch.setattr(transaction, "MOST_TOPIC_BYTES", three)
+    rows = work(subscribed, [event(n, {"x": min(n, 7)}) for n in range(12)], slots=Slots(sink))
+    assert [len(records) for records, _ in sink.transactions] == [3, 3, 6]
+    assert [record.topic for record in published(sink)] == [f"to.r{min(n, 7)}" for n in range(12)]
+    assert counts(rows) == [(12, {})]
 
 
 def test_a_missing_topic_of_dead_letters_matters_once_there_is_one() -> None:
