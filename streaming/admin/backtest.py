@@ -145,9 +145,8 @@ def run(
     `progress` is called with the number of offsets done. Raises Rejected for a pattern that the job would reject, and
     JobError.
     """
-    document = json.dumps(
-        {"id": NAME, "subscriber": NAME, "pattern": pattern}
-    ).encode()  # orjson has no numbers of 2^64
+    # orjson has no integers beyond 64 bits
+    document = json.dumps({"id": NAME, "subscriber": NAME, "pattern": pattern}).encode()
     read_change(None, document)
     cluster, kafka = Cluster.of(settings), settings.kafka
     settings = resolved(settings, cluster.topics().partitions)
