@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import orjson
+import psutil
 import pytest
 from confluent_kafka import Message
 
@@ -172,10 +173,16 @@ class Filed:
         assert SECRET not in settings
         self.flags = users.file(name, settings)
 
-    def password(self, new: str) -> None:
-        """Change it at the broker and in the file."""
+    def password(self, new: str, *jobs: Job) -> None:
+        """Change it at the broker and in the file, between which none of these jobs may log in."""
+        roots = [psutil.Process(job.process.pid) for job in jobs]
+        processes = [process for root in roots for process in (root, *root.children(recursive=True))]
+        for process in processes:
+            process.suspend()
         self._secured.add_user(self._name, new)
         self.file.write_text(new + "\n")
+        for process in processes:
+            process.resume()
 
     def subscribe(self, users: Users) -> None:
         users.subscribe(self._name, f'{{"{self._name}": [1, 2]}}')
@@ -196,7 +203,7 @@ def test_a_password_in_a_file_is_changed_while_the_job_runs(users: Users, secure
         users.as_("producer", "produce", stdin='{"filed": 1}\n')
         running.until("delivered", lambda: running.total("delivery_count") == 1)
         assert "deliveries.alice" in topics.partitions()
-        filed.password(f"new-{_password('filed')}")
+        filed.password(f"new-{_password('filed')}", running)
         time.sleep(3)  # until connections are closed
         assert "deliveries.alice" in topics.partitions()
         users.as_("producer", "produce", stdin='{"filed": 2}\n')
@@ -216,7 +223,7 @@ def test_a_standby_takes_over_with_a_password_that_changed_while_it_waited(users
         first.until("delivered", lambda: first.total("delivery_count") == 1)
         with job(users, "--standby", *filed.flags, fresh=True) as second:
             second.until("ready", lambda: any(line["event"] == "standby_ready" for line in second.lines))
-            filed.password(f"new-{_password('waited')}")
+            filed.password(f"new-{_password('waited')}", first, second)
             first.process.send_signal(signal.SIGKILL)
             second.running()
             users.as_("producer", "produce", stdin='{"waited": 2}\n')
