@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import cycle, islice, product
+from itertools import chain, cycle, islice, product
 from math import nan
 from time import perf_counter, process_time
 
@@ -151,9 +151,10 @@ def _times(
     right, least = True, {}
     for name, match in ways.items():
         began = process_time()
-        match(calls[0])
+        first = match(calls[0])
         least[name] = 1e6 * (process_time() - began) / batch
-        right &= all(_is_right(match(call), wanted, number * batch) for number, call in enumerate(calls))
+        found = chain([first], (match(call) for call in calls[1:]))
+        right &= all(_is_right(some, wanted, number * batch) for number, some in enumerate(found))
     for at in islice(cycle(range(0, len(training), batch)), LESSONS_ALONE if batch == 1 else LESSONS):
         ways[CHOOSER](training.part(at, min(at + batch, len(training))))
     for number in range(ROUNDS):

@@ -2,8 +2,7 @@
 
 `sustained` says when a rate is. The generator and the broker work on the same machine; what they take of it is in every
 row. Before the load its rate rises from 0 (`Load.warm_up_s`), which is in no figure; latencies are a reader's, of the
-second half. A system other than Sluice that is too slow is
-stopped: its row is about the events that it was done with.
+second half. A system other than Sluice that is too slow is stopped: its row is about the events that it was done with.
 """
 
 from __future__ import annotations
