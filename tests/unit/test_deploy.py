@@ -125,6 +125,17 @@ def test_what_builds_and_names_the_image_agrees_with_what_runs_it() -> None:
     assert not [file for file in HOME.glob("d*/**/*") if file.is_file() and b"sluice:latest" in file.read_bytes()]
 
 
+def test_no_file_names_another_version_of_sluice() -> None:
+    folders = [HOME / "docker", HOME / "deploy"]
+    files = [HOME / "Makefile", HOME / "CITATION.cff", *(file for folder in folders for file in folder.rglob("*.*"))]
+    named = re.compile(r"(?:sluice:|/version: |^version: )(\d+\.[\w.]*\d)", re.MULTILINE)
+    names = [(file, version) for file in files if file.is_file() for version in named.findall(file.read_text())]
+    assert len(names) > 9
+    assert not [(file, version) for file, version in names if version != VERSION]
+    assert f'image.version="{VERSION}"' in DOCKERFILE
+    assert f"--tag {IMAGE} " in DOCKERFILE
+
+
 def test_the_image_fetches_jars_with_the_files_that_it_has_copied_by_then(tmp_path: Path) -> None:
     """Few of them, so that a change of code does not fetch the jars again."""
     before, _, _ = DOCKERFILE.partition("COPY --from=code")
