@@ -54,8 +54,18 @@ def write(path: Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        _keep_name(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _keep_name(path: Path) -> None:
+    """Write the directory of a new file to disk: until then a crash of the machine may bring the older file back."""
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def read(path: Path, *, check: bool = False) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

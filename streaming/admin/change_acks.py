@@ -119,7 +119,7 @@ class PendingChanges:
         return self._count
 
     def take(self, change: Message) -> None:
-        self.add((change.key() or b"").decode(), *place_of(change))
+        self.add((change.key() or b"").decode(errors="replace"), *place_of(change))
 
     def add(self, id: str, partition: int, offset: int) -> None:
         self._offsets.setdefault(partition, {}).setdefault(id, []).append(offset)

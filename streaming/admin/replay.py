@@ -347,10 +347,12 @@ class Replay:
                 f"the replay {self.name!r} was started elsewhere, so this one stops; nothing was lost"
             ) from None
         except Aborted as aborted:
-            raise JobError(
+            failed = JobError(
                 f"the current transaction was aborted ({aborted}); none of it is visible. Resume with: "
                 f"replay {self.change.subscription.id} --name {self.name}"
-            ) from aborted
+            )
+            failed.retry = not aborted.rejected
+            raise failed from aborted
         self.at = offsets
         if events is not None and batch is not None:
             summary = self.summary

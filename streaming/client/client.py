@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
@@ -107,11 +107,12 @@ class Client:
 
     def close(self) -> None:
         """Close the connections and all open deliveries."""
-        for deliveries in list(self._open_deliveries):
-            deliveries.close()
-        if self._opened is not None:
-            self._opened.writer.close()
-        self._opened = None  # an admin client ends with the last reference
+        opened, self._opened = self._opened, None  # an admin client ends with the last reference
+        with ExitStack() as last:  # each is closed even if another one fails
+            if opened is not None:
+                last.callback(opened.writer.close)
+            for deliveries in list(self._open_deliveries):
+                last.callback(deliveries.close)
 
     def subscribe(
         self,
@@ -194,7 +195,6 @@ class Client:
             group,
             follow,
             stop or Event(),
-            auto_offset_reset="earliest",
             **_LONG_WORK,
         )
         self._open_deliveries.add(records)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from threading import Event
+from functools import partial
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -22,7 +24,14 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 PARTITIONS_EVERY_S = 5.0  # how often a reader without a group looks for added ones
-_REVOKED = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS)
+_REVOKED = (
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.STALE_MEMBER_EPOCH,
+    KafkaError.FENCED_MEMBER_EPOCH,
+    KafkaError.FENCED_INSTANCE_ID,
+)
 
 
 class GroupChanged(JobError):
@@ -56,6 +65,7 @@ class Deliveries:
         self._reached: dict[int, int] = {}  # partition -> offset of the next delivery, if that is not committed
         self._looked_s = time.monotonic()  # for added partitions
         self._is_open = True
+        self._use = Lock()  # of the consumer, which must not be closed while another thread polls it
 
     @classmethod
     def opened(
@@ -81,8 +91,8 @@ class Deliveries:
         )[topic]
         only_key = subscriber.encode() if rule.shared else None
         if group is not None:
-            start = "latest" if from_now else "earliest"
-            return cls.of_group(cluster, topics, topic, group, follow, stop, only_key=only_key, auto_offset_reset=start)
+            there = range(partitions if from_now else 0)
+            return cls.of_group(cluster, topics, topic, group, follow, stop, only_key=only_key, from_now=there)
         ends = topics.ends([topic], TIMEOUT_S) if from_now else {}
         deliveries = cls(cluster.reader(), topic, only_key, None, follow, stop)
         deliveries._assign({p: ends.get((topic, p), OFFSET_BEGINNING) for p in range(partitions)})
@@ -99,12 +109,15 @@ class Deliveries:
         stop: Event,
         *,
         only_key: bytes | None = None,
+        from_now: Collection[int] = (),
         **options: Any,
     ) -> Deliveries:
-        """The records of a topic as a group reads them; the options are those of librdkafka. Raises JobError."""
+        """The records of a topic as a group reads them. In the partitions `from_now` a group that has committed nothing
+        begins at the current end, in others at the first record; the options are those of librdkafka. Raises JobError.
+        """
         topics.check_group(group)
         deliveries = cls(cluster.reader(group_id=group, **options), topic, only_key, group, follow, stop)
-        deliveries._join()
+        deliveries._join(from_now, partial(topics.ends, [topic], TIMEOUT_S))
         return deliveries
 
     def __enter__(self) -> Deliveries:
@@ -117,9 +130,9 @@ class Deliveries:
         return self
 
     def __next__(self) -> Delivery:
-        """Raises StopIteration at the present end, unless it is to follow, or once `stop` is set."""
-        while not self._stop.is_set():
-            if (delivery := self.poll(POLL_S)) is not None:
+        """Raises StopIteration at the present end, unless it is to follow, or once it is closed or `stop` is set."""
+        while self._is_open and not self._stop.is_set():
+            if (delivery := self._polled(POLL_S)) is not None:
                 return delivery
             if self.at_end and not self._follow:
                 break
@@ -133,20 +146,28 @@ class Deliveries:
     def poll(self, timeout_s: float) -> Delivery | None:
         """Return the next delivery. Returns None after `timeout_s` and, without `follow`, at the current end. Raises
         JobError."""
+        if not self._is_open:
+            raise ValueError("the deliveries are closed")
+        return self._polled(timeout_s)
+
+    def _polled(self, timeout_s: float) -> Delivery | None:
+        """As `poll`, and None once another thread has closed the deliveries."""
         deadline = time.monotonic() + timeout_s
         left_s = timeout_s
-        while self._is_open:
-            self._look_for_partitions()
-            try:
-                message = self._consumer.poll(max(0.0, left_s))
-            except KafkaException as error:
-                raise translate(error.args[0], f"{self._topic} cannot be read") from error
+        while True:
+            with self._use:
+                if not self._is_open:
+                    return None
+                self._look_for_partitions()
+                try:
+                    message = self._consumer.poll(min(max(0.0, left_s), POLL_S))
+                except KafkaException as error:
+                    raise translate(error.args[0], f"{self._topic} cannot be read") from error
             if message is not None and (delivery := self._taken(message)) is not None:
                 return delivery
             left_s = deadline - time.monotonic()
             if left_s <= 0 or (self.at_end and not self._follow):
                 return None
-        raise ValueError("the deliveries are closed")
 
     def commit(self) -> None:
         """Commit all deliveries returned so far; the next reader of the group begins after them.
@@ -159,7 +180,8 @@ class Deliveries:
         if not offsets:
             return
         try:
-            committed = self._consumer.commit(offsets=offsets, asynchronous=False) or ()
+            with self._use:
+                committed = self._consumer.commit(offsets=offsets, asynchronous=False) or ()
             if error := next((tp.error for tp in committed if tp.error is not None), None):
                 raise KafkaException(error)
         except KafkaException as failed:
@@ -173,13 +195,20 @@ class Deliveries:
         self._reached.clear()
 
     def close(self) -> None:
-        """Leave the group without committing."""
-        if self._is_open:
-            self._is_open = False
-            self._consumer.close()
+        """Leave the group without committing. A thread that reads meanwhile comes to its end first."""
+        was_open, self._is_open = self._is_open, False
+        with self._use:
+            if was_open:
+                self._consumer.close()
 
-    def _join(self) -> None:
+    def _join(self, from_now: Collection[int], ends: Callable[[], Mapping[tuple[str, int], int]]) -> None:
         def given(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            if begin := [p for p in partitions if p.partition in from_now]:
+                new = [p for p in consumer.committed(begin, TIMEOUT_S) if p.offset < 0]
+                at = ends() if new else {}
+                # Committed at once: otherwise a reader that ends early would leave a later start to the next one.
+                if starts := [TopicPartition(p.topic, p.partition, at[p.topic, p.partition]) for p in new]:
+                    consumer.commit(offsets=starts, asynchronous=False)
             self._assigned = (self._assigned or set()) | {p.partition for p in partitions}
 
         def taken(consumer: Consumer, partitions: list[TopicPartition]) -> None:

@@ -89,8 +89,7 @@ class JobRun:
         compiling.ahead(settings.matching.algorithm, settings.matching.options, BACKGROUND_NICENESS)
         spark = self.session.value()
         if not lock.held:
-            standby.prepare(settings, spark, self.scratch)
-            is_warm = True
+            is_warm = standby.prepare(settings, spark, self.scratch, lock)
         if not lock.held:
             if self.past is not None:
                 self.past.tell_progress()

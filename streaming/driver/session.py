@@ -341,8 +341,12 @@ def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratc
         "spark.app.name": name,
     }
     _check(config)
-    # Spark takes the workers' interpreter from nowhere else.
-    os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python", sys.executable)
+    # Spark takes the workers' interpreter, and the options of the JVM that prints the command of the one that stays, from
+    # nowhere else.
+    os.environ |= {
+        "PYSPARK_PYTHON": options.get("spark.pyspark.python", sys.executable),
+        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
     return _created(config, starts_workers=local)
 
 

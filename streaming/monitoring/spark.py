@@ -17,7 +17,9 @@ def progress(query: StreamingQuery, spark: SparkSession, *, reads: bool) -> Spar
     jvm: Any = spark._jvm
     runtime = jvm.java.lang.Runtime.getRuntime()
     committed = runtime.totalMemory()
-    heap = {"used": committed - runtime.freeMemory(), "committed": committed, "max": runtime.maxMemory()}
+    live = sum(pool.getCollectionUsage().getUsed() for pool in _collected(jvm))
+    used = committed - runtime.freeMemory()
+    heap = {"used": used, "live": live, "committed": committed, "max": runtime.maxMemory()}
     last = query.lastProgress if reads else None
     ends = {
         (topic, int(partition)): int(offset)
@@ -47,6 +49,14 @@ def _executors(spark: SparkSession) -> tuple[Executor, ...]:
         for one in found
         if one["totalCores"]
     )
+
+
+@lru_cache(maxsize=1)
+def _collected(jvm: Any) -> list[Any]:
+    """The parts of the heap of this JVM that are collected; each counts the bytes that its last collection has left.
+    The old generation is two thirds of a heap, so it is full while `used` is still far from the maximum."""
+    pools = jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    return [pool for pool in pools if pool.getType().name() == "HEAP" and pool.getCollectionUsage() is not None]
 
 
 @lru_cache(maxsize=1)

@@ -121,7 +121,7 @@ class SparkProgress:
     """The offsets that Spark's query has read, the heap of its JVM, and its executors."""
 
     ends: Mapping[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition) -> first offset not read
-    heap_bytes: Mapping[str, int] = field(default_factory=dict)  # of the driver's JVM: used, committed, max
+    heap_bytes: Mapping[str, int] = field(default_factory=dict)  # of the driver's JVM: used, live, committed, max
     executors: tuple[Executor, ...] = ()
 
 

@@ -57,7 +57,7 @@ class ClassArchive:
     def _file(self) -> Path:
         jars = [jar for directory in self.directories for jar in sorted(directory.glob("*.jar"))]
         stats = [(str(file), file.stat()) for file in (Path(java()).resolve(), *jars)]
-        files = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+        files = [(name, stat.st_size, int(stat.st_mtime)) for name, stat in stats]  # images of containers keep seconds
         return self.directories[0] / f"classes-{zlib.crc32(repr(files).encode()):08x}.jsa"
 
     @property

@@ -50,8 +50,9 @@ def supervise(
     killed first: a JVM that outlived its driver would write to the same checkpoint. The pause before the next start
     grows as long as none of them reports progress.
 
-    `obstacle` gives the reason that a start cannot work now, such as a full disk; empty if none is known. While there
-    is one, nothing is started; afterwards the next start follows at once.
+    `obstacle` gives the reason that a start cannot work now, such as a full disk; empty if none is known. It is called
+    after a temporary failure: while there is an obstacle, nothing is started; afterwards the next start follows at
+    once. After a kill the next process starts without this look at the disk, and reports an obstacle itself.
     """
     kept = [_kept(command, stop, obstacle) for _ in range(processes)]
     left_s, codes = [0.0] * processes, list[int]()
@@ -110,7 +111,7 @@ def _kept(
             return code
         lived_s = time.monotonic() - began
         uptime_s = round(lived_s, 1)
-        if reason := obstacle():
+        if code == TRY_AGAIN and (reason := obstacle()):
             log.error("job_blocked", exit_code=code, uptime_s=uptime_s, obstacle=reason)
             while obstacle():
                 yield LOOK_EVERY_S

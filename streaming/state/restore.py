@@ -185,7 +185,8 @@ def _built(
         return empty.of([], version), {}
     log.info("index_building", algorithm=empty.algorithm)
     parts: dict[Part, Path] = {}
-    with _pool(1, len(slices) == 1) as pool:
+    few = sum(int(of.subscriptions.sum()) for of in chosen) <= SLICE_OFFSETS
+    with _pool(1, few) as pool:
         for shard in range(empty.shards):
             path = store.new_path()
             like = (empty.algorithm, dict(empty.options), path, shard, empty.shards)

@@ -153,7 +153,7 @@ class Store:
         named = self._named()
         gone = [part for part, path in retired.items() if path not in named]
         for part in gone:
-            retired[part].unlink()
+            retired[part].unlink(missing_ok=True)
         return gone
 
     def clean(self) -> None:

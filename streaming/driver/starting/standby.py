@@ -30,17 +30,22 @@ if TYPE_CHECKING:
 KEEP_WARM_S = 20.0  # Spark ends Python workers that were idle for a minute
 
 
-def prepare(settings: Settings, spark: SparkSession, scratch: Path) -> None:
-    """Load the kernels, here and in the workers, and let Spark plan the query once. Raises JobError."""
+def prepare(settings: Settings, spark: SparkSession, scratch: Path, lock: Lock) -> bool:
+    """Load the kernels, here and in the workers, and let Spark plan the query once; returns whether the workers have
+    them. Once the lock is held, the rest is left to the start, which does only what it needs. Raises JobError."""
     empty = assembly.checked_empty_state(settings, kernels.is_ready)
     indexed = dry_run.indexed(empty.algorithm, empty.options)
     dry_run.match(indexed, TaskSettings())
+    if lock.held:
+        return False
     topics = assembly.topics(settings)
     settings = resolved(settings, topics.partitions)
     names = assembly.names(settings, topics)
     work = assembly.task_settings(settings, names.sources)
     with _workers():
         warm_up.workers(spark, indexed, work, reading=assembly.is_direct(settings))
+    if lock.held:
+        return True
     bounds = assembly.all_bounds(names, topics)
     ends = with_a_batch({at: high for at, (_, high) in bounds.items()}, bounds)
     stream = sources.event_and_change_stream(spark, sources.kafka_options(settings), names.sources.names, ends, None)
@@ -51,6 +56,7 @@ def prepare(settings: Settings, spark: SparkSession, scratch: Path) -> None:
         .start()
     )
     query.awaitTermination()
+    return True
 
 
 def wait(spark: SparkSession, lock: Lock, stop: threading.Event) -> bool:

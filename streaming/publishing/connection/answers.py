@@ -108,6 +108,9 @@ _REACTIONS: dict[int, Reaction] = {
     for error in kinds
 }
 
+# An exception within the broker. These requests may be repeated, whether they had an effect or not.
+_REPEATED = {errors.UnknownError.errno: Reaction.LOOK_UP}
+
 # Where a request differs.
 _OF_REQUEST: dict[str, dict[int, Reaction]] = {
     # A duplicate: the broker has these records, as it answered before, and the answer was lost.
@@ -118,6 +121,7 @@ _OF_REQUEST: dict[str, dict[int, Reaction]] = {
     # These are topics of the job, not of subscribers.
     "TxnOffsetCommit": {errors.TopicAuthorizationFailedError.errno: Reaction.FORBIDDEN},
     "OffsetFetch": {
+        **_REPEATED,
         errors.TopicAuthorizationFailedError.errno: Reaction.FORBIDDEN,
         errors.UnknownTopicOrPartitionError.errno: Reaction.DONE,  # then it has no committed offset
     },
@@ -130,7 +134,9 @@ _OF_REQUEST: dict[str, dict[int, Reaction]] = {
         errors.UnknownError.errno: Reaction.REFRESH,
     },
     # Before this request nobody has an epoch that could be too old.
-    "InitProducerId": {errors.InvalidTxnStateError.errno: Reaction.FAILED},
+    "InitProducerId": {**_REPEATED, errors.InvalidTxnStateError.errno: Reaction.FAILED},
+    "EndTxn": _REPEATED,
+    "FindCoordinator": _REPEATED,
     "AddPartitionsToTxn": {errors.InvalidTxnStateError.errno: Reaction.UNSETTLED},
 }
 

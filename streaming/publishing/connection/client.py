@@ -21,8 +21,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from kafka import errors
 from kafka.future import Future
+from kafka.net.inet import create_connection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import ProduceRequest
@@ -38,6 +40,7 @@ TIMEOUT_S = 60.0  # for all attempts at one thing
 # takes longer, nothing is lost: the transaction is aborted, and the driver looks for the topic.
 GONE_S = 2.0
 SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.05
+THROTTLED_S = 30.0  # the longest throttle: by default a broker's quotas take at most 11 s at a time
 CLOSING_S = 1.0  # to wait for connections in the making
 LARGE_BYTES = 1 << 16  # of an answer, and of what is read to see how large the answer is
 MOST_IN_FLIGHT = 1_000  # requests of a connection; the broker takes one after the other
@@ -60,6 +63,8 @@ _NOT_KNOWN = (
     errors.IllegalSaslStateError,
     ssl.SSLCertVerificationError,
 )
+# Of OpenSSL's names of the alerts about who the client is, and about what both could agree on.
+_REFUSALS = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED", "HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "SECURITY")
 
 
 class ConnectionLost(Exception):
@@ -128,10 +133,39 @@ class _Manager(KafkaConnectionManager):  # type: ignore[misc]  # kafka-python ha
             self.connecting -= 1
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        transport = await super()._build_transport(node, timeout_at)
+        config = self.config
+        address = node.host, node.port, config["socket_options"]
+        sock = await create_connection(self._net, *address, proxy_url=config["proxy_url"], timeout_at=timeout_at)
+        if self.ssl_enabled:
+            secure = {name: value for name, value in config.items() if name.startswith("ssl_")}
+            transport: Any = _Tls(self._net, sock, host=node.host, **secure)
+            transport.until = timeout_at
+        else:
+            transport = KafkaTCPTransport(self._net, sock, host=node.host)
+        try:
+            await transport.handshake()
+        except Exception as error:
+            transport.close()
+            raise errors.KafkaConnectionError(f"the handshake failed: {error}") from error
         transport._sock_recv = lambda: _received(transport)
         transport._write_to_sock = partial(_written, transport)
         return transport
+
+
+class _Tls(KafkaSSLTransport):  # type: ignore[misc]  # kafka-python has no types
+    """TLS whose handshake has a deadline. kafka-python would wait forever for a broker that accepts and is silent."""
+
+    until: float | None = None  # monotonic s
+
+    async def handshake(self) -> None:
+        while True:
+            try:
+                self._sock.do_handshake()
+                return
+            except ssl.SSLWantReadError:
+                await self._net.wait_read(self._sock, self.until)
+            except ssl.SSLWantWriteError:
+                await self._net.wait_write(self._sock, self.until)
 
 
 class _Loop(NetworkSelector):  # type: ignore[misc]  # kafka-python has no types
@@ -404,12 +438,24 @@ class Client:
         """The response of a broker. Raises ConnectionLost, and at once what no other try would mend."""
         name = name or type(request).__name__.removesuffix("Request")
         connection = await self._connection(node, attempt, name)
+        await self._unpaused(connection, attempt)
         left_ms = 1000 * (attempt.until - time.monotonic())
         timeout_ms = max(1.0, min(left_ms, self.options.connection["request_timeout_ms"]))
         try:
             return await connection.send_request(request, request_timeout_ms=timeout_ms)
         except (errors.KafkaError, OSError) as error:
             raise self._translated(error, attempt, name) from None
+
+    async def _unpaused(self, connection: Any, attempt: Attempt) -> None:
+        """Wait while a connection takes no requests, because a quota of the broker throttles it. This time does not
+        count as a failure; beyond any quota's, the connection is closed."""
+        began = time.monotonic()
+        while connection.paused and not connection.closed:
+            if time.monotonic() - began > THROTTLED_S:
+                connection.close(errors.KafkaConnectionError(f"the broker throttled for more than {THROTTLED_S:.0f} s"))
+                break
+            await self._net.sleep(LONGEST_PAUSE_S)
+        attempt.until += time.monotonic() - began
 
     async def _connection(self, node: int | str, attempt: Attempt, name: str) -> Any:
         try:
@@ -423,7 +469,7 @@ class Client:
     def _translated(self, error: Exception, attempt: Attempt, name: str) -> Exception:
         # kafka-python wraps the errors of TLS in errors of its own.
         for cause in (error, error.__context__, *error.args):
-            if isinstance(cause, _NOT_KNOWN) or (isinstance(cause, ssl.SSLError) and "ALERT" in str(cause)):
+            if isinstance(cause, _NOT_KNOWN) or (isinstance(cause, ssl.SSLError) and _refuses(str(cause))):
                 return Unauthenticated(
                     f"TLS with the broker at {self._address} failed (settings in kafka.client): {cause}"
                 )
@@ -512,6 +558,11 @@ class Client:
                     self._manager.close(node)  # the broker has a number now, and gets another connection by it
                 return response
             await self.pause(attempt)
+
+
+def _refuses(alert: str) -> bool:
+    """Whether an error of TLS is an alert by which the broker refuses this client; others may pass."""
+    return "ALERT" in alert and any(word in alert for word in _REFUSALS)
 
 
 def _missing(metadata: Any, topics: Sequence[str]) -> str | None:

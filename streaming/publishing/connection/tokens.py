@@ -35,6 +35,7 @@ _MOST_BYTES = 1 << 20  # of an answer
 _READ_BYTES = 1 << 16
 _LIFETIME_S = 60.0  # of a token that is returned without one
 _USED_FOR = 0.8  # of its lifetime
+_BUSY = (408, 425, 429)  # answers after which the same request may succeed
 
 
 class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
@@ -52,9 +53,15 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         self._form = urllib.parse.urlencode(form).encode()
         pairs = options.get("sasl.oauthbearer.extensions", "")
         self._extensions = dict(pair.split("=", 1) for pair in pairs.split(",") if "=" in pair)
-        self._context = ssl.create_default_context(
-            cafile=options.get("https.ca.location"), cadata=options.get("https.ca.pem")
-        )
+        try:
+            self._context = ssl.create_default_context(
+                cafile=options.get("https.ca.location"), cadata=options.get("https.ca.pem")
+            )
+        except (OSError, ValueError) as error:
+            raise JobError(
+                f"https.ca.location or https.ca.pem in kafka.client cannot be used: {error}; it must have "
+                "certificates in PEM"
+            ) from None
         self._token = ""
         self._until = 0.0  # monotonic s
 
@@ -78,7 +85,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
                 return _token(_body(response))
         except urllib.error.HTTPError as error:
             error.close()
-            if error.code < 500:
+            if error.code < 500 and error.code not in _BUSY:
                 raise Unauthenticated(f"{self._url} returned no token (kafka.client): {error.reason}") from None
             raise
         except (ValueError, TypeError, RecursionError):

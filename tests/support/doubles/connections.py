@@ -122,6 +122,7 @@ class Connection:
     """To either broker. It opens at once; what becomes of requests the brokers' `point` says."""
 
     connected = True
+    paused = False
     transport = None
     in_flight_requests = ()
 

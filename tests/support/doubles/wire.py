@@ -86,7 +86,7 @@ class Wire:
             *(kafka.net.selector, kafka.net.connection, kafka.net.manager, kafka.net.transport),
         ):
             patch.setattr(module, "time", self.brokers)
-        patch.setattr(kafka.net.manager, "create_connection", self._connect)
+        patch.setattr(client, "create_connection", self._connect)
         patch.setitem(kafka.net.selector.NetworkSelector.DEFAULT_CONFIG, "selector", partial(Selector, self))
 
     async def _connect(self, net: Any, host: Any, port: int, *_: Any, **__: Any) -> Socket:

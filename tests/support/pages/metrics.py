@@ -53,7 +53,8 @@ COMPLETE = JobView(
     lag=(Lag("events", 0, 0, 0),),
     broker=BrokerEnds(answered_at=1.0),
     progress=SparkProgress(
-        heap_bytes=dict.fromkeys(("used", "committed", "max"), 0), executors=(Executor("0", "host", 1, 0, 0, 0),)
+        heap_bytes=dict.fromkeys(("used", "live", "committed", "max"), 0),
+        executors=(Executor("0", "host", 1, 0, 0, 0),),
     ),
     resident_bytes=dict.fromkeys(MEMORY, 0),
     start_s=1.0,
@@ -86,7 +87,7 @@ UNITS = {  # by the end of a name
 }
 LABELS = {
     "algorithm": "`matching.algorithm`",
-    "area": "area of the heap of the driver's JVM",
+    "area": "area of the heap of the driver's JVM; `live` is what the last garbage collection left",
     "codec": "`events.codec`",
     "error": "Kafka's name of the error, such as `NOT_LEADER_FOR_PARTITION`",
     "executor": "Spark's id of the executor",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from threading import Event
-from types import SimpleNamespace
+import time
+from collections.abc import Callable, Collection, Mapping
+from threading import Event, Thread
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
+from streaming.admin.deliveries import Delivery
 from streaming.client.deliveries import Deliveries, GroupChanged
 from streaming.errors import Forbidden, JobError
 from tests.support.doubles.topic import Record
@@ -37,6 +39,7 @@ class Scripted:
     def __init__(self, *script: Any) -> None:
         self.script = list(script)
         self.commits: list[dict[int, int]] = []
+        self.committed_before: dict[int, int] = {}
         self.failure: KafkaError | None = None
         self.closed = 0
 
@@ -56,7 +59,12 @@ class Scripted:
         if self.failure is not None:
             raise KafkaException(self.failure)
         self.commits.append({tp.partition: tp.offset for tp in offsets})
+        self.committed_before |= self.commits[-1]
         return offsets
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        known = self.committed_before
+        return [TopicPartition(tp.topic, tp.partition, known.get(tp.partition, OFFSET_INVALID)) for tp in partitions]
 
     def close(self) -> None:
         self.closed += 1
@@ -75,12 +83,17 @@ def record(offset: int, partition: int = 0, key: str = "alice") -> Record:
 
 
 def of_group(
-    *script: Any, follow: bool = False, only_key: bytes | None = None, stop: Event | None = None
+    *script: Any,
+    follow: bool = False,
+    only_key: bytes | None = None,
+    stop: Event | None = None,
+    from_now: Collection[int] = (),
+    ends: Mapping[tuple[str, int], int] = MappingProxyType({}),
 ) -> tuple[Deliveries, Scripted]:
     consumer = Scripted(*script)
     untyped: Any = consumer
     deliveries = Deliveries(untyped, "t", only_key, "service", follow, stop or Event())
-    deliveries._join()
+    deliveries._join(from_now, lambda: ends)
     return deliveries, consumer
 
 
@@ -225,3 +238,39 @@ def test_without_a_group_nothing_is_committed_and_what_is_closed_stays_closed() 
     assert consumer.closed == 1
     with pytest.raises(ValueError, match="are closed"):
         deliveries.poll(0.0)
+
+
+def test_a_group_that_begins_now_commits_the_end_of_each_partition_it_has_not_read_yet() -> None:
+    ends = {("t", 0): 9, ("t", 1): 7, ("t", 2): 3}
+    rebalanced = (given(0, 1), taken(0, 1), given(0, 1, 2), record(3, 1), End(0), End(1), End(2))
+    deliveries, consumer = of_group(*rebalanced, from_now=range(2), ends=ends)
+    consumer.committed_before[0] = 5
+    assert places(deliveries) == [(1, 3)]
+    assert consumer.commits == [{1: 7}]  # partition 2 was added later, and is read from its first record on
+
+
+def test_a_reader_in_another_thread_comes_to_its_end_before_the_consumer_is_closed() -> None:
+    class Polled(Scripted):
+        is_polled = False
+
+        def poll(self, timeout: float) -> Any:
+            self.is_polled = True
+            time.sleep(timeout)
+            self.is_polled = False
+            return None
+
+        def close(self) -> None:
+            assert not self.is_polled
+            super().close()
+
+    consumer: Any = Polled()
+    deliveries = Deliveries(consumer, "t", None, None, True, Event())
+    deliveries._assign({0: 0})
+    found: list[list[Delivery]] = []
+    thread = Thread(target=lambda: found.append(list(deliveries)))
+    thread.start()
+    while not consumer.is_polled:
+        time.sleep(0.001)
+    deliveries.close()
+    thread.join()
+    assert (consumer.closed, found) == (1, [[]])

@@ -51,7 +51,7 @@ def test_ids_with_a_start_come_in_order_and_are_committed_with_all_before_them()
     )
     consumer: Any = Scripted(given(0), *script, End())
     records = Deliveries(consumer, "subscriptions", None, "q.catch-up", False, Event())
-    records._join()
+    records._join((), dict)
     skipped: list[str] = []
     with Starts(records, skipped.append) as starts:
         assert next(starts) == "a"

@@ -162,6 +162,14 @@ def test_while_a_disk_is_full_nothing_is_started_and_once_there_is_room_at_once(
     assert fields_of(caplog.records[1])["obstacle"] == "full"
 
 
+def test_after_a_kill_the_next_process_starts_without_a_look_at_the_disk(tmp_path: Path) -> None:
+    def obstacle() -> str:
+        raise AssertionError("this takes time in which nobody delivers")
+
+    assert supervision.supervise(partial(command, tmp_path / "log", "kill", "0"), threading.Event(), obstacle) == 0
+    assert len(starts(tmp_path / "log")) == 2
+
+
 def test_a_supervisor_that_waits_for_room_can_be_stopped(tmp_path: Path) -> None:
     stop = threading.Event()
     looks = 0

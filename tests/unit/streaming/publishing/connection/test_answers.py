@@ -38,6 +38,12 @@ from tests.unit.streaming.kafka.test_errors import RETRIABLE
         ("EndTxn", errors.InvalidTxnStateError, Reaction.UNSETTLED),
         ("EndTxn", errors.InvalidProducerIdMappingError, Reaction.UNSETTLED),
         ("Produce", errors.CorruptRecordError, Reaction.REFRESH),
+        ("InitProducerId", errors.UnknownError, Reaction.LOOK_UP),
+        ("EndTxn", errors.UnknownError, Reaction.LOOK_UP),
+        ("OffsetFetch", errors.UnknownError, Reaction.LOOK_UP),
+        ("FindCoordinator", errors.UnknownError, Reaction.LOOK_UP),
+        ("TxnOffsetCommit", errors.UnknownError, Reaction.ABORT),
+        ("Fetch", errors.UnknownError, Reaction.REFRESH),
     ],
 )
 def test_what_to_do(request_name: str, error: type[errors.BrokerResponseError], reaction: Reaction) -> None:

@@ -9,10 +9,11 @@ import urllib.parse
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 
-from streaming.errors import Unauthenticated
+from streaming.errors import JobError, Unauthenticated
 from streaming.publishing.connection import tokens
 from streaming.publishing.connection.tokens import provider
 from tests.support.network.http_answers import serving
@@ -94,6 +95,23 @@ def test_an_endpoint_that_gives_none(endpoint: Endpoint, status: int) -> None:
     with pytest.raises(Unauthenticated, match="returned no token") as rejected:
         provider(endpoint.options()).token()
     assert "hunter2" not in str(rejected.value)
+
+
+@pytest.mark.parametrize("status", [408, 429, 503])
+def test_an_endpoint_that_is_busy_is_asked_again(endpoint: Endpoint, status: int) -> None:
+    endpoint.status = status
+    with pytest.raises(HTTPError) as busy:  # a connection that meets it counts as lost
+        provider(endpoint.options()).token()
+    assert busy.value.code == status
+
+
+@pytest.mark.parametrize("content", [None, "nothing"])
+def test_certificates_that_cannot_be_read_are_a_wrong_setting(content: str | None, tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_text(content)
+    with Endpoint() as server, pytest.raises(JobError, match=r"https\.ca\.location"):
+        provider({**server.options(), "https.ca.location": str(file)})
 
 
 @pytest.mark.parametrize(
