@@ -20,7 +20,9 @@ COMPILE := $(BIN)/python -m tests.support.programs.compile_kernels
 TIMEOUT ?= 1800
 # Four processes on however few cores: tests of the running job wait most of their time.
 TESTS := $(BIN)/pytest --numprocesses 4 --timeout $(TIMEOUT)
-KERNELS := $(BIN)/pytest --numprocesses 2 --timeout $(TIMEOUT) -m kernels tests/unit tests/property --hypothesis-profile=$(LANES)
+# The files alone that have tests of kernels: to collect all would take longer than some lanes run.
+KERNEL_FILES = $(shell grep -rl --include='*.py' 'mark[.]kernels' tests/unit tests/property)
+KERNELS = $(BIN)/pytest --numprocesses 2 --timeout $(TIMEOUT) -m kernels $(KERNEL_FILES) --hypothesis-profile=$(LANES)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup warm demo test test-compiled test-lanes test-quick test-long test-faults test-soak bench fuzz fuzz-job check format lock audit s3 image test-containers package docs rivals clean

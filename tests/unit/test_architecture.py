@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Collection, Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -188,15 +189,17 @@ def name_of(module: Path) -> str:
     return ".".join(module.relative_to(HOME).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(module: Path) -> Iterator[str]:
+@cache
+def imports(module: Path) -> tuple[str, ...]:
+    found: list[str] = []
     for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}: imports are absolute"
             assert node.module is not None
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    return tuple(found)
 
 
 def within(name: str, package: str) -> bool:
@@ -368,8 +371,8 @@ def test_only_the_settings_read_the_environment(module: Path) -> None:
         for node in ast.walk(ast.parse(module.read_text()))
         if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv") and isinstance(node.value, ast.Name)
     ]
-    # The first tells Spark's workers which interpreter to use; Spark takes that from nowhere else. The second looks for
-    # Java where Spark does.
+    # The first tells Spark which interpreter and launcher to use; Spark takes that from nowhere else. The second looks
+    # for Java where Spark does.
     allowed = {"streaming.driver.session": 1, "streaming.process.java": 1}
     assert len(reads) <= allowed.get(name_of(module), 0), reads
 
@@ -404,6 +407,13 @@ def is_compiled(node: ast.AST, kinds: Collection[str] = ("kernel", "borrower", "
     return isinstance(node, ast.FunctionDef) and any(ast.unparse(d) in kinds for d in node.decorator_list)
 
 
+def dotted(node: ast.expr) -> str:
+    """Return `a.b.c` for a name and its attributes, and an empty first part where something else has them."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def calls_from_python(code: str, module: str, inner: Collection[str]) -> set[str]:
     """The functions of `inner`, by their full names, that a module names outside of compiled functions."""
     tree = ast.parse(code)
@@ -415,7 +425,7 @@ def calls_from_python(code: str, module: str, inner: Collection[str]) -> set[str
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute) and id(node) not in in_kernels:
-            first, _, rest = ast.unparse(node).partition(".")
+            first, _, rest = dotted(node).partition(".")
             if first in known:
                 found.add(f"{known[first]}.{rest}" if rest else known[first])
     return found & set(inner)
