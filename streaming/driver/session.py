@@ -341,8 +341,8 @@ def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratc
         "spark.app.name": name,
     }
     _check(config)
-    # Spark takes the workers' interpreter, and the options of the JVM that prints the command of the one that stays, from
-    # nowhere else.
+    # Spark takes these from nowhere else: the interpreter of the workers, and the options of a JVM that prints the
+    # command of the one that stays.
     os.environ |= {
         "PYSPARK_PYTHON": options.get("spark.pyspark.python", sys.executable),
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
