@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated
 
 import typer
@@ -144,7 +146,16 @@ def _flags(
     """The flags of the command line itself."""
 
 
+def _open_closed_streams() -> None:
+    """Open the standard streams that are closed (`>&-`): a file that is opened later would get their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, open(number, "r" if name == "stdin" else "w"))
+
+
 def main() -> None:
+    _open_closed_streams()
     code_archive.unpack()
     try:
         app()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -12,6 +13,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from commands.shared.parameters import format_help
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Listed(TyperCommand):
@@ -44,12 +47,18 @@ class CommandLine(TyperGroup):
         return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: Any) -> Any:
+        """Raises InputError if standard output is on a disk that takes no more."""
         try:
             try:
                 return super().invoke(ctx)
             finally:
-                if sys.stdout is not None:
-                    sys.stdout.flush()
-        except BrokenPipeError:  # flushing the rest at the end must not fail again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
+                sys.stdout.flush()
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError) and (error.errno not in FULL or error.filename is not None):
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushing the rest must not fail again
+            if isinstance(error, BrokenPipeError):
+                raise typer.Exit(0) from None
+            from offline.files import InputError
+
+            raise InputError(f"standard output cannot be written: {error.strerror}") from None

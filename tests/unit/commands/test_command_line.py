@@ -118,3 +118,27 @@ def test_who_has_read_enough_is_no_error(arguments: tuple[str, ...]) -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "message"),
+    [
+        (">&-", 0, b""),
+        (">/dev/full", 2, b"error: standard output cannot be written: No space left on device"),
+        (">/dev/null 2>&-", 0, b""),
+        ("<&-", 0, b""),
+    ],
+)
+def test_output_that_cannot_be_written_is_an_error_and_one_that_is_closed_is_none(
+    redirection: str, code: int, message: bytes
+) -> None:
+    command = f"{sys.executable} {HOME / 'run_stream.py'} schema {redirection}"
+    done = subprocess.run(["bash", "-c", command], cwd=HOME, capture_output=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (code, message)
+
+
+def test_a_file_does_not_get_the_number_of_a_closed_stream() -> None:
+    code = "import run_stream, os; run_stream._open_closed_streams(); print(os.open('/', os.O_RDONLY) > 2)"
+    command = f'{sys.executable} -c "{code}" 2>&- <&-'
+    done = subprocess.run(["bash", "-c", command], cwd=HOME, capture_output=True, check=True)
+    assert done.stdout == b"True\n"
