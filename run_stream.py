@@ -151,7 +151,7 @@ def _open_closed_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
-            setattr(sys, name, open(number, "r" if name == "stdin" else "w"))
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w"))
 
 
 def main() -> None:

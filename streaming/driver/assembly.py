@@ -364,7 +364,11 @@ def _least_s(settings: Settings) -> float:
 
 @contextmanager
 def monitored(
-    settings: Settings, sources: SourceTopics, watch: Watch, past: RestartHistory | None
+    settings: Settings,
+    sources: SourceTopics,
+    watch: Watch,
+    past: RestartHistory | None,
+    is_standby_ready: Callable[[], bool] | None,
 ) -> Iterator[tuple[Monitor, str | None]]:
     """The monitor and the address where it answers, if any. Raises JobError."""
     options = settings.monitoring
@@ -377,6 +381,7 @@ def monitored(
         stalled_after_s=options.stalled_after_s,
         stuck_after_s=options.stuck_after_s,
         past=past,
+        is_standby_ready=is_standby_ready,
     )
     kafka = settings.kafka
     with (

@@ -78,6 +78,7 @@ class JobRun:
     spark_checkpoint: str
     scratch: Path
     began: float  # by the monotonic clock
+    has_standby: bool  # another process is to stand by for it
     is_warm: bool = False  # its workers are, but for the state
 
     def stand_by(self, lock: Lock) -> JobRun | None:
@@ -93,6 +94,7 @@ class JobRun:
         if not lock.held:
             if self.past is not None:
                 self.past.tell_progress()
+            lock.stands_ready()
             log.info("standby_ready", start_s=round(time.monotonic() - began, 1))
             if not standby.wait(spark, lock, self.stop):
                 return None
@@ -123,9 +125,10 @@ class JobRun:
         names = assembly.names(settings, topics)
         is_wanted = partial(is_matched, settings) if settings.events.topic_pattern else None
         watch = Watch(topics, [*names.sources.sources], is_wanted)
+        standby = partial(checkpoint.is_standby_ready, settings.query.checkpoint) if self.has_standby else None
         with (
             assembly.owned(settings, self.lineage, names.sources, topics) as slots,
-            assembly.monitored(settings, names.sources, watch, self.past) as (monitor, url),
+            assembly.monitored(settings, names.sources, watch, self.past, standby) as (monitor, url),
             self._restoring(partial(assembly.restored, settings, names, empty, topics, slots.owner)) as restored_with,
             processes(1, BACKGROUND_NICENESS) as background,
             ThreadPoolExecutor(1) as compiler,

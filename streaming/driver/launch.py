@@ -82,6 +82,7 @@ def run(
                     spark_checkpoint=checkpoint.spark(location, scratch),
                     scratch=scratch,
                     began=began,
+                    has_standby=stands_by,
                 )
                 run = first.stand_by(lock) if lock is not None and waits else first
                 if run is not None:

@@ -190,6 +190,11 @@ GAUGES = {
             "sluice_start_duration_seconds",
             "Time from the start of monitoring until the query ran; start_s in the log is from the command on.",
         ),
+        JobMetric(
+            "standby_ready",
+            metric="sluice_standby_ready",
+            help="1 if a process stands by that has prepared everything, else 0; only with `run --standby`.",
+        ),
     ),
     "state": STATE,
     "preparation": (

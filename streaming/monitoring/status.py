@@ -2,7 +2,8 @@
 
     job             query, version (of Sluice), algorithm, codec, pid, phase (restoring, starting, running,
                     stopping), started_at (epoch s), uptime_s, start_s (until it ran; null before), restarts and
-                    last_exit_code (both null where nobody starts it again; a signal is a negative code)
+                    last_exit_code (both null where nobody starts it again; a signal is a negative code), standby_ready
+                    (whether a process stands by that has prepared everything; null without --standby)
     health          ok, reasons
     ready           ok, reasons, notes (what does not keep the job from being ready)
     state           version, subscriptions, segments, bytes, compacting, compactions, compaction_s (p50, p95, p99, max),
@@ -85,6 +86,7 @@ def document(view: JobView) -> Document:
             "start_s": view.start_s,
             "restarts": past.restarts if past else None,
             "last_exit_code": past.exit_code if past else None,
+            "standby_ready": about.is_standby_ready() if about.is_standby_ready else None,
         },
         **{name: verdict(view) for name, verdict in VERDICTS.items()},
         "state": _state(view),

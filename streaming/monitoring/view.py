@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,7 @@ class About:
     stalled_after_s: float
     stuck_after_s: float
     past: RestartHistory | None = None  # None: nobody starts it again
+    is_standby_ready: Callable[[], bool] | None = None  # None: no process is to stand by for it
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,11 @@ def wait_for_turn(location: str, stop: threading.Event) -> None:
             own.reserve(stop)
 
 
+def is_standby_ready(location: str) -> bool:
+    """Whether a process stands by for the job and has prepared everything."""
+    return lock.is_standby_ready(_directory(location))
+
+
 def owner(location: str) -> str:
     """The lineage that last took over on this checkpoint; empty if unknown."""
     file = _directory(location) / OWNER

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 LOOK_EVERY_S = 0.02
+READY = "ready.lock"
 
 
 @dataclass
@@ -20,6 +21,7 @@ class Lock:
     _running: IO[str]
     _started: IO[str]
     _standby: IO[str]
+    _ready: IO[str]
     held: bool = False
 
     def acquire(self) -> bool:
@@ -64,9 +66,14 @@ class Lock:
                 break
         return self.held
 
+    def stands_ready(self) -> None:
+        """Show the job that this process has prepared everything: see `is_standby_ready`."""
+        fcntl.flock(self._ready, fcntl.LOCK_EX)
+
     def leave_standby(self) -> None:
         """Let another process stand by."""
-        fcntl.flock(self._standby, fcntl.LOCK_UN)
+        for file in (self._ready, self._standby):
+            fcntl.flock(file, fcntl.LOCK_UN)
 
     def _watch(self, done: threading.Event) -> None:
         while not (self.acquire() or done.wait(LOOK_EVERY_S)):
@@ -80,8 +87,15 @@ def opened(directory: Path) -> Iterator[Lock]:
         (directory / "lock").open("a") as running,
         (directory / "started.lock").open("a") as started,
         (directory / "standby.lock").open("a") as standby,
+        (directory / READY).open("a") as ready,
     ):
-        yield Lock(running, started, standby)
+        yield Lock(running, started, standby, ready)
+
+
+def is_standby_ready(directory: Path) -> bool:
+    """Whether a process stands by that has prepared everything."""
+    with (directory / READY).open("a") as file:
+        return _is_locked(file)
 
 
 def _locked(file: IO[str]) -> bool:

@@ -166,6 +166,8 @@ def _job(document: Document) -> Element:
     if job["restarts"] is not None:
         code = job["last_exit_code"]
         facts.append(("restarts", number(job["restarts"]) + (f", last after exit code {code}" if code else "")))
+    if job["standby_ready"] is not None:
+        facts.append(("standby", "ready" if job["standby_ready"] else "not ready"))
     return section("Job", table((), [*facts, *((f"memory, {whose}", much) for whose, much in memory(document))]))
 
 

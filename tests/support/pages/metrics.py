@@ -37,7 +37,7 @@ from tests.support.pages.markdown import code, table
 
 # A job for which every value is known, so that no metric is left out.
 COMPLETE = JobView(
-    about=About("sluice", "auto", "json", 1, 0.0, 300, 30, RestartHistory()),
+    about=About("sluice", "auto", "json", 1, 0.0, 300, 30, RestartHistory(), lambda: True),
     now=1.0,
     phase=RUNNING,
     beat_at=1.0,

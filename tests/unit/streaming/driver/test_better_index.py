@@ -50,6 +50,7 @@ def run_of(settings: Settings) -> job.JobRun:
         lineage="",
         scratch=Path(),
         began=0.0,
+        has_standby=False,
     )
 
 

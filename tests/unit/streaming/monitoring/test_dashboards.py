@@ -152,6 +152,7 @@ def test_the_dashboard_shows_all_that_the_job_itself_counts() -> None:
         "sluice_false_positives_ratio",  # 0 but in the adaptive mode
         "sluice_without_index_seconds",  # 0 but in the first minutes, and the page and /ready say it
         "sluice_broker_answered_timestamp_seconds",  # readiness has it
+        "sluice_standby_ready",  # its alert
         "sluice_executors",  # the panels by executor show how many they are
         "sluice_batch_without_progress_seconds",  # and this
         # There are none unless the settings list subscribers.

@@ -64,7 +64,7 @@ from streaming.source_topics import SourceTopics
 from tests.support.doubles.stage import ALICE, ListSink, Reports, change, event, pipeline, state, step
 
 EXECUTORS = (Executor("0", "one", 1, 0, 7, 1), Executor("12", "two", 2, 1, 5, 0))
-ABOUT = About("orders", "scan", "json", 1234, 1_000.0, 300, 30, RestartHistory(2, -9))
+ABOUT = About("orders", "scan", "json", 1234, 1_000.0, 300, 30, RestartHistory(2, -9), lambda: True)
 TOPICS = SourceTopics("subs", ["events"])
 ANN = SubscriberMetrics("orders", "ann", 7, 4_000, 8, {"oversize": 2}, 999_000_500, 900_000_000)
 BOB = SubscriberMetrics("orders", "bob", 1, 10, 1, {}, 0, 900_000_000)
@@ -285,6 +285,7 @@ def test_a_bucket_counts_what_lies_below_it_but_for_two_percent(latencies_ms: li
         ("sluice_lag_records", {("0", "events"): 4, ("0", "subs"): 0}),
         ("sluice_position_records", {("0", "events"): 3, ("0", "subs"): 0}),
         ("sluice_ready", {(): 1}),
+        ("sluice_standby_ready", {(): 1}),
         ("sluice_healthy", {(): 1}),
         ("sluice_subscriptions", {(): 0}),
         ("sluice_state_saved_timestamp_seconds", {(): 999_400}),
@@ -310,7 +311,14 @@ def test_what_prometheus_reads(name: str, expected: Mapping[tuple[str, ...], flo
 
 UNITS = ("seconds", "bytes", "ratio", "records", "per_second")
 COUNTS = {  # gauges that count things, which they name
-    *("sluice_ready", "sluice_healthy", "sluice_state_version", "sluice_state_segments", "sluice_subscriptions"),
+    *(
+        "sluice_ready",
+        "sluice_healthy",
+        "sluice_standby_ready",
+        "sluice_state_version",
+        "sluice_state_segments",
+        "sluice_subscriptions",
+    ),
     "sluice_executors",
 }
 

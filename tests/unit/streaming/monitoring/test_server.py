@@ -295,7 +295,7 @@ def test_the_job_says_where_it_answers_for_as_long_as_it_does(tmp_path: Path, ca
     logging.getLogger("sluice").propagate = True
     caplog.set_level(logging.INFO, "sluice")
     before = threading.active_count()
-    with assembly.monitored(settings, SourceTopics.of(settings), SomeEnds(), None) as (_, url):  # type: ignore[arg-type]  # a double
+    with assembly.monitored(settings, SourceTopics.of(settings), SomeEnds(), None, None) as (_, url):  # type: ignore[arg-type]  # a double
         assert url is not None
         assert (tmp_path / "monitoring").read_text() == f"{url}\n"
         with urllib.request.urlopen(f"{url}/health", timeout=PATIENCE_S) as answer:
@@ -309,7 +309,7 @@ def test_the_job_says_where_it_answers_for_as_long_as_it_does(tmp_path: Path, ca
 def test_a_job_that_is_not_to_answer_does_not_listen(tmp_path: Path) -> None:
     settings = load(flags={"query.checkpoint": str(tmp_path), "monitoring.enabled": False})
     before = set(threading.enumerate())
-    with assembly.monitored(settings, SourceTopics.of(settings), SomeEnds(), None) as (monitor, url):  # type: ignore[arg-type]  # a double
+    with assembly.monitored(settings, SourceTopics.of(settings), SomeEnds(), None, None) as (monitor, url):  # type: ignore[arg-type]  # a double
         others = [thread.name for thread in set(threading.enumerate()) - before]
         assert (url, others) == (None, ["sluice-monitor"])
         assert monitor.view().figures.batches == 0

@@ -31,9 +31,13 @@ def test_one_process_runs_and_one_stands_by_and_a_third_waits(tmp_path: Path) ->
         first.started()
         assert second.reserve(stop)
         assert not second.held
+        assert not lock.is_standby_ready(tmp_path)
+        second.stands_ready()
+        assert lock.is_standby_ready(tmp_path)
         soon.start()
         assert not third.reserve(stop)
         second.leave_standby()
+        assert not lock.is_standby_ready(tmp_path)
         assert third.reserve(threading.Event())
         assert not third.held
         with second.watched():
