@@ -117,7 +117,10 @@ class Usage:
         return memory
 
     def cpu_s(self) -> dict[str, float]:
-        """Processor seconds, with those of processes that have ended, as far as they were seen."""
+        """Processor seconds, with those of processes that have ended, if their parent still runs and waited for them.
+
+        The parent of Spark's Python workers does not: pyspark.daemon ignores SIGCHLD, and then Linux adds the time of a
+        child to nothing."""
         last = {name: used for _, sample in self.samples for name, used in sample.items()}
         return {name: round(used.cpu_s - self.samples[0][1].get(name, Taken()).cpu_s, 1) for name, used in last.items()}
 
@@ -127,12 +130,7 @@ class Usage:
         self._look()
 
     def _look(self) -> None:
-        usage = {
-            role: taken(
-                pids, full=False, ended_children=role == JOB[2]
-            )  # workers come and go; their parent counts them
-            for role, pids in self._pids().items()
-        }
+        usage = {role: taken(pids, full=False, ended_children=True) for role, pids in self._pids().items()}
         self.samples.append((time.monotonic(), {role: used for role, used in usage.items() if used.processes}))
 
     def _pids(self) -> dict[str, list[int]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 
-from rig.usage import Most, taken
+from rig.usage import JOB, Most, Usage, taken
 
 
 def test_a_process_takes_memory_threads_and_descriptors_and_one_that_ended_takes_nothing() -> None:
@@ -32,3 +33,17 @@ def test_the_most_memory_is_that_of_any_moment() -> None:
         del much
     assert most.memory_mb["us"] < before + 200
     assert most.memory_mb["nobody"] == 0
+
+
+def test_the_time_of_a_child_that_has_ended_counts_for_its_parent() -> None:
+    work = "import time\nwhile time.process_time() < 0.6: pass"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}]); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with Usage(process.pid, {}) as usage:
+            pass
+        process.communicate(b"\n")
+    (_, first), *_ = usage.samples
+    assert [*first] == [JOB[1]]
+    assert first[JOB[1]].cpu_s > 0.6
