@@ -12,7 +12,7 @@ from matchers.contract.tables import MatchBatch
 
 @dataclass(frozen=True)
 class Answer:
-    """The comparison of two answers for the events that both matched."""
+    """The comparison of two answers for the same events."""
 
     listed: int = 0
     missed: int = 0  # matches that are not listed
@@ -37,11 +37,9 @@ class Answer:
 
 
 def compare(answer: MatchBatch, reference: MatchBatch) -> Answer:
-    """Compare two answers, as many events as both have. Raises BenchError if that is none."""
-    common = min(len(answer), len(reference))
-    if not common:
-        raise BenchError("nothing to check: no event was matched by both the algorithm and scan")
-    answer, reference = part(answer, 0, common), part(reference, 0, common)
+    """Compare two answers for the same events. Raises BenchError if one has fewer events, or if there are none."""
+    if len(answer) != len(reference) or not len(answer):
+        raise BenchError(f"the algorithm answered {len(answer):,} events, and scan {len(reference):,}")
     if np.array_equal(answer.offsets, reference.offsets) and np.array_equal(
         answer.subscription, reference.subscription
     ):

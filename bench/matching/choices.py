@@ -146,7 +146,9 @@ def _times(
     matchers: Mapping[str, Matcher], events: EventBatch, training: EventBatch, batch: int, wanted: MatchBatch
 ) -> tuple[dict[str, float], bool]:
     """Microseconds for an event by algorithm, and whether all answers were right. `auto` learns from other events."""
-    calls = [events.part(at, at + batch) for at in range(0, min(len(events), 16 * batch), batch)]
+    begins = range(0, min(len(events), 16 * batch), batch)
+    calls = [events.part(at, at + batch) for at in begins]
+    expected = [answers.part(wanted, at, at + batch) for at in begins]
     ways = {name: matcher.alone() if batch == 1 else matcher.match for name, matcher in matchers.items()}
     right, least = True, {}
     for name, match in ways.items():
@@ -154,7 +156,7 @@ def _times(
         first = match(calls[0])
         least[name] = 1e6 * (process_time() - began) / batch
         found = chain([first], (match(call) for call in calls[1:]))
-        right &= all(_is_right(some, wanted, number * batch) for number, some in enumerate(found))
+        right &= all(map(_is_right, found, expected))
     for at in islice(cycle(range(0, len(training), batch)), LESSONS_ALONE if batch == 1 else LESSONS):
         ways[CHOOSER](training.part(at, min(at + batch, len(training))))
     for number in range(ROUNDS):
@@ -165,11 +167,11 @@ def _times(
     return least, right
 
 
-def _is_right(found: MatchBatch | Int32, wanted: MatchBatch, begin: int) -> bool:
-    """Whether these are the matches of the events from `begin` on, or of that event alone."""
+def _is_right(found: MatchBatch | Int32, wanted: MatchBatch) -> bool:
+    """Whether these are all matches of the events, or of the only one. Raises BenchError."""
     if isinstance(found, MatchBatch):
-        return answers.compare(found, answers.part(wanted, begin, begin + len(found))).same
-    return bool(sorted(found.tolist()) == wanted.of(begin).tolist())
+        return answers.compare(found, wanted).same
+    return bool(sorted(found.tolist()) == wanted.of(0).tolist())
 
 
 def _us(match: Callable[[EventBatch], object], calls: Sequence[EventBatch], batch: int) -> float:

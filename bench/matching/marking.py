@@ -9,8 +9,10 @@ from time import process_time
 
 import numpy as np
 
+from bench.matching.answers import compare
 from bench.matching.candidates import MeasuredAlgorithm
 from bench.workloads.synthetic import Workload
+from matchers import ALGORITHMS
 from matchers.algorithms.hem import Hem
 from matchers.algorithms.hem.kernel import MARK
 from matchers.contract.matcher import Matcher
@@ -19,28 +21,32 @@ from matchers.papers.rein import Rein
 from matchers.papers.rein.kernel import mark_group, read_group, room_for
 
 ROUNDS = 3
+CHECKED = 32  # events that are matched afterwards, at most
 
 
-def marking_us(candidate: MeasuredAlgorithm, workload: Workload) -> float:
-    """Processor time per event in us; NaN for other algorithms.
+def marking_us(candidate: MeasuredAlgorithm, workload: Workload) -> tuple[float, bool]:
+    """Return the processor time per event in µs, NaN for other algorithms, and whether the index matches like `scan`.
 
     Marking runs for one event at a time; a run without it is subtracted. Each event counts with the least of some
     rounds, so the pairs come from a cache if the index fits there.
     """
     small = candidate.build(workload.small().table())
     if not isinstance(small, Hem | Rein):
-        return nan
+        return nan, True
     batch = workload.batch()
     events = [batch.part(i, i + 1) for i in range(len(batch))]
     for task in _tasks(small, events[0]):
         task()  # compiles
-    index = candidate.build(workload.table())
+    table = workload.table()
+    index = candidate.build(table)
     us = 0.0
     for event in events:
         without, marked = _tasks(index, event)
         rounds = [(_us(without), _us(marked)) for _ in range(ROUNDS)]
         us += min(us for _, us in rounds) - min(us for us, _ in rounds)
-    return us / len(events)
+    some = batch.part(0, CHECKED)
+    right = compare(index.match(some), ALGORITHMS["scan"](table).match(some)).right(candidate.approximate)
+    return us / len(events), right
 
 
 def _tasks(index: Matcher, event: EventBatch) -> tuple[Callable[[], object], Callable[[], object]]:

@@ -269,10 +269,10 @@ class _Asked:
         times = UpdateTimes()
         if UPDATES & set(self.figure.metrics) and isinstance(self.workload, Workload):
             times = update_times(self.candidate, self.workload)
-        marking = nan
+        marking, right = nan, True
         if "marking" in self.figure.metrics and isinstance(self.workload, Workload):
-            marking = marking_us(self.candidate, self.workload)
-        figures = _figures(_Measured(measured, self.workload, times, marking))
+            marking, right = marking_us(self.candidate, self.workload)
+        figures = _figures(_Measured(measured, self.workload, times, marking, right))
         columns = {**self.columns, **figures, "left_out": "", "turn": turn}
         return Row(self.point.x, self.series.label, self.workload, columns, measured.us, measured.matched)
 
@@ -307,11 +307,16 @@ class _Measured:
     workload: Varied
     updates: UpdateTimes
     marking: float  # us
+    marked_right: bool
 
     @property
     def us(self) -> Float64:
         """Percentiles of single events, each the least of the rounds; for batches they would mean nothing."""
         return self.of.us if self.of.batch == 1 else np.array([nan])
+
+    @property
+    def checked(self) -> bool:
+        return self.of.checked and self.updates.checked and self.marked_right
 
     def counted(self, counter: str) -> float:
         return (self.of.profile or {}).get(counter, nan)
@@ -347,7 +352,7 @@ _FIGURES: dict[str, Callable[[_Measured], Any]] = {
     "groups": lambda m: "" if m.of.groups is None else m.of.groups,
     "matches": lambda m: m.of.matches,
     "events_measured": lambda m: m.of.events_measured,
-    "checked": lambda m: m.of.checked,
+    "checked": lambda m: m.checked,
     "checked_by": lambda m: m.of.checked_by,
     "adaptation_events": lambda m: m.learnt(lambda a: a.events),
     "adaptation_us_per_event": lambda m: m.learnt(lambda a: a.us_per_event),

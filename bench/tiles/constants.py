@@ -6,7 +6,7 @@ Compiled kernels contain the constants. So each value gets a copy of the sources
 compiled code beside them, and a process (`timing.py`). Kernels that do not contain the constant are not compiled again:
 the cache identifies a kernel by all that is compiled into it. Rounds are interleaved: all values in turn, then again.
 The ratio is of the least CPU times. The present value has two processes. Their ratio, in the row without a value, is
-what a process changes by itself, since the memory that it gets differs. Each process must find as many matches.
+what a process changes by itself, since the memory that it gets differs. Each process compares its matches with `scan`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
                                             prints the matches of each workload when all indexes are built
     batch                                   a line of the input; prints CPU µs per event of one round
 
-A copy of the sources with another constant runs this in a process of its own (`constants.py`).
+The matches are compared with those of `scan`. A copy of the sources with another constant runs this in a process of its
+own (`constants.py`).
 """
 
 from __future__ import annotations
@@ -13,20 +14,29 @@ import sys
 from collections.abc import Callable
 from time import process_time
 
+import numpy as np
+
+from bench.errors import BenchError
+from bench.matching.answers import compare
 from bench.tiles.workloads import POINTS
 from bench.workloads.synthetic import Workload
-from matchers import EventBatch, Matcher
+from matchers import ALGORITHMS, EventBatch, MatchBatch
 from matchers.algorithms import tiles
+from matchers.contract.tables import Int32
 
 LEAST_S = 0.15  # CPU time of a round
 
 
 def rounds(workload: Workload, batch: int, options: dict[str, int]) -> tuple[int, Callable[[], float]]:
-    """The matches of all events, and a function that times a round: CPU µs per event."""
-    matcher, events = tiles.build(workload.table(), **options), workload.batch()
+    """The matches of all events, and a function that times a round: CPU µs per event. Raises BenchError if a match is
+    wrong."""
+    table, events = workload.table(), workload.batch()
+    matcher = tiles.build(table, **options)
     parts = [events.part(i, min(i + batch, len(events))) for i in range(0, len(events), batch)]
-    match = _matching(matcher, batch)
-    found = sum(match(part) for part in parts)
+    match: Callable[[EventBatch], MatchBatch | Int32] = matcher.match if batch > 1 else matcher.alone()
+    found = MatchBatch.joined([_batch_of(match(part)) for part in parts])
+    if not compare(found, ALGORITHMS["scan"](table).match(events)).same:
+        raise BenchError("tiles finds other subscriptions than scan")
 
     def time_round() -> float:
         begin, n, spent_s = process_time(), 0, 0.0
@@ -37,14 +47,14 @@ def rounds(workload: Workload, batch: int, options: dict[str, int]) -> tuple[int
             spent_s = process_time() - begin
         return spent_s / n * 1e6
 
-    return found, time_round
+    return len(found.subscription), time_round
 
 
-def _matching(matcher: Matcher, batch: int) -> Callable[[EventBatch], int]:
-    if batch > 1:
-        return lambda events: len(matcher.match(events).subscription)
-    alone = matcher.alone()
-    return lambda event: len(alone(event))
+def _batch_of(answer: MatchBatch | Int32) -> MatchBatch:
+    """The answer for a batch, or for a single event, whose subscriptions come in any order."""
+    if isinstance(answer, MatchBatch):
+        return answer
+    return MatchBatch(np.array([0, len(answer)], np.int64), np.sort(answer))
 
 
 def main() -> None:

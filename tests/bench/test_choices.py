@@ -13,12 +13,14 @@ from typer.testing import CliRunner, Result
 
 import run_stream
 from bench.commands import papers
+from bench.errors import BenchError
 from bench.matching import choices
 from bench.matching.choices import GridPoint
 from bench.workloads.prepared import Scenario
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, SubscriptionTable
 from matchers.contract.tables import Int32
+from tests.bench.test_matchers import Short
 
 POINT = GridPoint("hem", 30, 64, 1.5, "tiles, hem", 0.1, 2.2, 2.0, "tiles", 2.0, "hem", 5.0, True)
 
@@ -120,6 +122,13 @@ def test_a_wrong_answer_ends_with_exit_code_1(tmp_path: Path, monkeypatch: pytes
     result = run("--workloads", "dense", "--sizes", "30", "-a", "scan", "--out", str(tmp_path / "choices.csv"))
     assert result.exit_code == 1
     assert "WRONG" in result.output
+
+
+def test_an_algorithm_that_answers_fewer_events_of_a_call_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = ALGORITHMS["scan"]
+    monkeypatch.setitem(ALGORITHMS, "short", Algorithm(lambda table: Short(scan(table), list, events=64)))
+    with pytest.raises(BenchError, match="the algorithm answered 63 events, and scan 64"):
+        list(choices.compare("hem", choices.WORKLOADS["hem"](30), ["short"], [64]))
 
 
 @pytest.mark.parametrize(

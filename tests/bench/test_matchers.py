@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 import run_stream
 from bench.errors import BenchError
-from bench.matching.answers import Answer, compare
+from bench.matching.answers import Answer, compare, part
 from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.measure import EVENTS_AT_ONCE, Effort, measure
 from bench.workloads.synthetic import Workload
@@ -347,6 +347,25 @@ def test_those_that_learn_settle(name: str) -> None:
     assert one.adaptation.settled
 
 
+@dataclass(frozen=True, eq=False)
+class Short(SpoiledMatcher):
+    """Answers all events but the last of each call of so many."""
+
+    events: int
+
+    def match(self, events: EventBatch) -> MatchBatch:
+        found = self.inner.match(events)
+        return part(found, 0, len(found) - (len(found) == self.events))
+
+
+def test_an_algorithm_that_answers_fewer_events_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = ALGORITHMS["scan"]
+    monkeypatch.setitem(ALGORITHMS, "short", Algorithm(lambda table: Short(scan(table), list, events=5)))
+    result = bench("-a", "short", *TINY)
+    assert result.exit_code == 2
+    assert "the algorithm answered 4 events, and scan 5" in " ".join(result.stderr.replace("│", " ").split())
+
+
 def spoil_after(monkeypatch: pytest.MonkeyPatch, events: int) -> None:
     """Put `spoiled` among the algorithms: it misses whatever comes after so many events of a round."""
 
@@ -490,14 +509,16 @@ def test_the_first_round_decides_how_many_events_the_others_repeat() -> None:
     assert len(one.us) == len(one.matched) == 3
 
 
-def test_answers_are_compared_on_the_events_that_both_have() -> None:
+def test_answers_are_compared_for_the_same_events() -> None:
     def batch(*events: list[int]) -> MatchBatch:
         offsets = np.concatenate(([0], np.cumsum([len(e) for e in events]))).astype(np.int64)
         return MatchBatch(offsets, np.array([i for e in events for i in e], np.int32))
 
     reference = batch([1, 2], [], [3])
-    assert compare(batch([1, 2]), reference) == Answer(2)
-    assert compare(batch([1, 2], [], [3], [4]), reference) == Answer(3)
-    assert compare(batch([1], [2]), reference) == Answer(2, missed=1, extra=1, same=False)
-    with pytest.raises(BenchError, match="no event"):
-        compare(batch(), reference)
+    assert compare(reference, reference) == Answer(3)
+    assert compare(batch([1], [2], [3]), reference) == Answer(3, missed=1, extra=1, same=False)
+    for n, other in ((2, batch([1, 2], [])), (4, batch([1, 2], [], [3], [4])), (0, batch())):
+        with pytest.raises(BenchError, match=f"the algorithm answered {n} events, and scan 3"):
+            compare(other, reference)
+    with pytest.raises(BenchError, match="answered 0 events, and scan 0"):
+        compare(batch(), batch())

@@ -20,6 +20,7 @@ from bench.matching import memory, turns
 from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.measure import Effort, measure
 from bench.matching.measurement import Measurement
+from bench.matching.updating import update_times
 from bench.papers import PAPERS, pcm, sweeps, tables
 from bench.papers.draw import draw
 from bench.papers.figures import METRICS, UPDATES, Figure, Point, Ratio, Value, lines, over, over_option
@@ -176,6 +177,7 @@ def test_updates_are_measured_where_an_algorithm_can(monkeypatch: pytest.MonkeyP
             self.n = table.n_subscriptions
 
         def match(self, events: EventBatch) -> MatchBatch:
+            """It does not find what is inserted, and finds what is deleted."""
             return self.inner.match(events)
 
         def insert(self, table: SubscriptionTable) -> int:
@@ -195,6 +197,7 @@ def test_updates_are_measured_where_an_algorithm_can(monkeypatch: pytest.MonkeyP
     outcome = sweeps.run(figure, 0.1, QUICK)
     assert inserted == [10, *[1] * 25, 25, 10, *[1] * 50, 50]
     assert deleted == [1, 100, *[1] * 25, 1, 200, *[1] * 50]
+    assert {(row.label, row.checked) for row in outcome.rows} == {("scan", True), ("growing", False)}
     for metric in UPDATES:
         assert outcome.values("scan", metric) == {}
         assert outcome.values("growing", metric).keys() == {1_000, 2_000}
@@ -210,6 +213,12 @@ def test_the_papers_updates_are_measured(paper: str, number: str, tmp_path: Path
     updated = {row["series"] for row in found if row["us_per_delete"]}
     assert updated == {row["series"] for row in found if row["us_per_insert"]}
     assert updated >= {"rein", "tama"}
+
+
+@pytest.mark.parametrize("name", UPDATABLE)
+def test_an_index_that_was_updated_matches_right(name: str) -> None:
+    workload = Workload(subscriptions=5_000, attributes=4, predicates=(2, 2), events=40)
+    assert update_times(MeasuredAlgorithm(name), workload).checked
 
 
 def test_a_measured_improvement_stands_beside_the_predicted_ones(

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from bench.errors import BenchError
-from bench.tiles import threads
+from bench.tiles import threads, timing
 from bench.tiles.constants import SWEPT, Constant, sweep, with_constant
 from bench.tiles.model_error import COUNTERS, POINTS, cells, compare_model
 from bench.tiles.rivals import BATCHES, RIVALS, time_rivals
 from bench.tiles.traffic import traffic
 from bench.workloads.synthetic import Workload
-from matchers import MatchBatch
+from matchers import EventBatch, MatchBatch
 from matchers.algorithms import tiles
 
 HOME = Path(__file__).resolve().parents[3]
@@ -61,6 +61,22 @@ def test_a_sweep_compares_each_value_with_the_present_one(monkeypatch: pytest.Mo
     assert [row.value for row in rows] == [None, "20", "2000"]
     assert all(row.ratios["alone"] > 0 for row in rows)
     assert rows[0].ratios["alone"] >= 1
+
+
+def test_an_index_that_matches_as_many_others_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for batch in (1, 8):
+        matches, time_round = timing.rounds(SMALL, batch, {})
+        assert matches > len(SMALL.batch())
+        assert time_round() > 0
+    match = tiles.Tiles.match
+
+    def others(index: tiles.Tiles, events: EventBatch) -> MatchBatch:
+        found = match(index, events)
+        return MatchBatch(found.offsets, (found.subscription + 1) % SMALL.subscriptions)
+
+    monkeypatch.setattr(tiles.Tiles, "match", others)
+    with pytest.raises(BenchError, match="tiles finds other subscriptions than scan"):
+        timing.rounds(SMALL, 8, {})
 
 
 @pytest.mark.parametrize("name", POINTS)
