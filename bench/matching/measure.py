@@ -29,6 +29,7 @@ from bench.matching.answers import Answer, compare, part
 from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.measurement import Adaptation, Measurement
 from bench.matching.profiling import Profiled
+from bench.matching.undecided import undecided
 from bench.workloads.prepared import Prepared, Scenario
 from matchers import MatchBatch, Matcher
 from matchers.algorithms.hem import Hem
@@ -78,14 +79,16 @@ def measure(
         tell(f"building {candidate.algorithm}")
         try:
             _answer(small, candidate.build(small.table), 0, len(small))  # compiles
-            begin = perf_counter()
-            matcher = candidate.build(workload.table)
+            with undecided():
+                begin = perf_counter()
+                matcher = candidate.build(workload.table)
+                build_s = perf_counter() - begin
         except MemoryError:
             if candidate == BASELINE:
                 raise
             continue
         own = effort if candidate in candidates else replace(effort, batch=min(EVENTS_AT_ONCE, effort.batch))
-        runs.append(_Run(candidate, matcher, perf_counter() - begin, workload, own))
+        runs.append(_Run(candidate, matcher, build_s, workload, own))
     runs = in_time(runs)
     for run in runs:
         tell(f"settling {run.candidate.algorithm}")

@@ -20,7 +20,7 @@ from bench.workloads.prepared import Scenario
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, SubscriptionTable
 from matchers.contract.tables import Int32
-from tests.bench.test_matchers import Short
+from tests.bench.test_matchers import DECISION_S, Short, decide_slowly
 
 POINT = GridPoint("hem", 30, 64, 1.5, "tiles, hem", 0.1, 2.2, 2.0, "tiles", 2.0, "hem", 5.0, True)
 
@@ -122,6 +122,13 @@ def test_a_wrong_answer_ends_with_exit_code_1(tmp_path: Path, monkeypatch: pytes
     result = run("--workloads", "dense", "--sizes", "30", "-a", "scan", "--out", str(tmp_path / "choices.csv"))
     assert result.exit_code == 1
     assert "WRONG" in result.output
+
+
+def test_the_decision_of_auto_is_in_its_build_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = decide_slowly(monkeypatch)
+    (point,) = choices.compare("hem", choices.WORKLOADS["hem"](300), ["scan"], [1])
+    assert decided == [300, 300]  # before, to compile
+    assert point.build_s >= DECISION_S
 
 
 def test_an_algorithm_that_answers_fewer_events_of_a_call_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:

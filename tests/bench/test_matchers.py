@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -21,6 +21,8 @@ from bench.matching.candidates import MeasuredAlgorithm
 from bench.matching.measure import EVENTS_AT_ONCE, Effort, measure
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, MatchingError, SubscriptionTable
+from matchers.algorithms import auto
+from matchers.algorithms.auto.choosing import Choice
 from matchers.contract.matcher import AdaptiveMatcher
 from matchers.registry import runnable
 from tests.bench.running import QUICK, bench
@@ -364,6 +366,33 @@ def test_an_algorithm_that_answers_fewer_events_is_rejected(monkeypatch: pytest.
     result = bench("-a", "short", *TINY)
     assert result.exit_code == 2
     assert "the algorithm answered 4 events, and scan 5" in " ".join(result.stderr.replace("│", " ").split())
+
+
+DECISION_S = 0.05
+
+
+def decide_slowly(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let `auto` take DECISION_S to decide on a table; returns the sizes of those it will have decided on."""
+    decided: list[int] = []
+
+    def choose(table: SubscriptionTable, *_: object) -> dict[Choice, Matcher]:
+        decided.append(table.n_subscriptions)
+        sleep(DECISION_S)
+        return {Choice(1, 1.0, "scan", 1.0): ALGORITHMS["scan"](table)}
+
+    monkeypatch.setattr(auto, "choose", choose)
+    monkeypatch.setattr(auto, "asked", lambda _: ["tiles", "scan"])
+    monkeypatch.setattr(auto, "_chosen", {})
+    return decided
+
+
+def test_the_decision_of_auto_is_in_its_build_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = decide_slowly(monkeypatch)
+    workload = replace(SMALL, subscriptions=300)
+    (one,) = measure(workload, [MeasuredAlgorithm("auto")], Effort(0.0, 1, batch=10))
+    assert decided == [300, 300]  # before, to compile
+    assert one.build_s >= DECISION_S
+    assert len(auto._chosen) == 1  # still as before the measured build
 
 
 def spoil_after(monkeypatch: pytest.MonkeyPatch, events: int) -> None:
