@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -26,11 +26,12 @@ from bench.commands.flags import (
 )
 from bench.errors import BenchError
 from bench.matching import memory, printing
-from bench.matching.choices import BATCHES, EXACT, SIZES, WORKLOADS, compare, grid
+from bench.matching.choices import BATCHES, CHOOSER, EXACT, SIZES, WORKLOADS, compare, grid
 from bench.matching.measure import Effort
 from bench.matching.search import drawn
 from bench.matching.search import rows as search_rows
 from bench.papers import PAPERS, tables
+from bench.papers.continued import ContinuedFile
 from bench.papers.points import of_sweeps
 from bench.papers.sweeps import Outcome, figures, run
 from bench.workloads.configurations.drawing import LEAST_SUBSCRIPTIONS, MOST_SUBSCRIPTIONS
@@ -123,7 +124,8 @@ def choices(
 ) -> None:
     """Compare auto and tiles with the best of all exact algorithms on a grid: one event, 64 and 1,024 at once.
 
-    Rows are appended to the file; points that it has are not measured again. Exit code 1 if an answer is wrong.
+    Rows are appended to the file. Points measured with the same algorithms and code are not measured again; rows of
+    other code are replaced. Exit code 1 if an answer is wrong.
     """
     names, compared, papers = listed(workloads, WORKLOADS), listed(algorithms, EXACT), listed(sweeps, PAPERS)
     with wrong_flags(), progress() as tell:
@@ -135,17 +137,15 @@ def choices(
             raise BenchError(
                 f"sizes cannot be {sizes!r}; they are numbers of subscriptions from 1 on, such as 100,1000"
             )
-        rows: list[dict[str, Any]] = [*tables.read(out)]
-        done = {(row["workload"], row["asked"]) for row in rows}
+        file = ContinuedFile(out, ["scan", *compared, CHOOSER])
         points = grid(names, map(int, sizes.split(","))) if sweeps is None else of_sweeps(papers, scale, BATCHES[-1])
         for name, n, scenario in points:
-            if (name, str(n)) in done:
-                continue
-            tell(f"{name}, {n:,} subscriptions")
-            rows += [{"asked": str(n), **row.as_data()} for row in compare(name, scenario, compared)]
-            tables.write_rows(out, rows)
-    printing.show_choices(rows, wide())
-    raise typer.Exit(0 if all(str(row["checked"]) == "True" for row in rows) else 1)
+            point = {"workload": name, "asked": str(n)}
+            if not file.has(point):
+                tell(f"{name}, {n:,} subscriptions")
+                file.replace(point, [{"asked": str(n), **row.as_data()} for row in compare(name, scenario, compared)])
+    printing.show_choices(file.current, wide())
+    raise typer.Exit(0 if file.right else 1)
 
 
 @app.command()
@@ -177,7 +177,11 @@ def search(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="CSV file to append rows to. Configurations in it are skipped."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="CSV file to append rows to. Configurations measured with the same algorithms and code are skipped.",
+        ),
     ] = None,
 ) -> None:
     """Search random configurations for those where auto and tiles are far behind the best of all exact algorithms.
@@ -192,17 +196,14 @@ def search(
                 raise BenchError(f"unknown name {name!r}; {known(name, ALGORITHMS)}")
         batches = listed_numbers("batch", batch)
         asked = range(configurations) if number is None else listed_numbers("number", number, least=0)
-        rows: list[dict[str, Any]] = [] if out is None else [*tables.read(out)]
-        done = {row["workload"] for row in rows}
+        file = ContinuedFile(out, ["scan", *compared, CHOOSER])
         end = inf if seconds is None else perf_counter() + seconds
         for found in drawn(seed, asked, most_subscriptions):
             if perf_counter() > end:
                 break
-            if found.name in done:
-                continue
-            tell(f"{found.name}, {found.subscriptions:,} subscriptions")
-            rows += search_rows(found, compared, batches)
-            if out is not None:
-                tables.write_rows(out, rows)
-    printing.show_search(rows, wide())
-    raise typer.Exit(0 if all(str(row["checked"]) == "True" for row in rows) else 1)
+            point = {"workload": found.name}
+            if not file.has(point):
+                tell(f"{found.name}, {found.subscriptions:,} subscriptions")
+                file.replace(point, [*search_rows(found, compared, batches)])
+    printing.show_search(file.current, wide())
+    raise typer.Exit(0 if file.right else 1)

@@ -2,15 +2,17 @@
 
 A version is a digest of all definitions that an algorithm's package has or uses, followed by their names through
 `matchers`, but for those that compile kernels or only name what a matcher is. Measurements of papers call `match`, so
-methods called `alone`, and definitions of the package that nothing else uses, are left out. Docstrings, comments,
-types of arguments, messages of exceptions, and the file in which a definition stands change nothing. Python writes the
-definitions anew, and 3.12 writes some in another way than 3.11: versions of different Pythons cannot be compared.
+methods called `alone`, and definitions of the package that nothing else uses, are left out, unless they are asked for.
+Docstrings, comments, types of arguments, messages of exceptions, and the file in which a definition stands change
+nothing. Python writes the definitions anew, and 3.12 writes some in another way than 3.11: versions of different
+Pythons cannot be compared.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -37,15 +39,18 @@ class CodeSources:
     def __init__(self, home: Path = HOME) -> None:
         self._modules = dict(_modules(home))
 
-    def version(self, algorithm: str) -> str:
-        """Ten hex digits; "" for an algorithm that is not there."""
+    def version(self, algorithm: str, *, alone: bool = False) -> str:
+        """Ten hex digits; "" for an algorithm that is not there. With `alone`, those methods count too."""
         own = {name: module for name, module in self._modules.items() if algorithm in name.split(".")[1:]}
-        not_timed = self._reached(one for name, module in own.items() for one in self._named(name, module.not_timed))
-        found = self._reached({(name, what) for name, module in own.items() for what in module.definitions} - not_timed)
-        texts = sorted(
+        methods = [(name, method) for name, module in own.items() for method in module.not_timed]
+        of_methods = self._reached(one for name, method in methods for one in self._named(name, [method]))
+        definitions = {(name, what) for name, module in own.items() for what in module.definitions}
+        found = self._reached(definitions | of_methods if alone else definitions - of_methods)
+        texts = [
             f"{name} {ast.unparse(node)}" for module, name in found for node in self._modules[module].definitions[name]
-        )
-        return blake2b("\n".join(texts).encode(), digest_size=5).hexdigest() if texts else ""
+        ]
+        texts += [ast.unparse(_Bare().visit(deepcopy(method))) for _, method in methods if alone]
+        return _digest(sorted(texts)) if texts else ""
 
     def _reached(self, definitions: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         """The definitions, and those that they use."""
@@ -140,10 +145,19 @@ class _Bare(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+def _digest(texts: Iterable[str]) -> str:
+    return blake2b("\n".join(texts).encode(), digest_size=5).hexdigest()
+
+
 @cache
 def code_version(algorithm: str) -> str:
     """The version of an algorithm's code here."""
     return _here().version(algorithm)
+
+
+def code_version_of_all(algorithms: Iterable[str]) -> str:
+    """The version of the code of several algorithms together, which match batches and events alone."""
+    return _digest(f"{name} {_here().version(name, alone=True)}" for name in sorted(set(algorithms)))
 
 
 @cache

@@ -13,7 +13,7 @@ def report(directory: Path) -> str:
     """A line for each file of a directory that has some."""
     lines = []
     for file in sorted(directory.glob("*.csv")):
-        rows = [row for row in tables.read(file) if COLUMN in row and not row["left_out"]]
+        rows = [row for row in tables.read(file) if COLUMN in row and "algorithm" in row and not row["left_out"]]
         if older := {row["algorithm"] for row in rows if row[COLUMN] != code_version(row["algorithm"])}:
             lines.append(f"{file.name}: {', '.join(sorted(older))}\n")
     return "".join(lines)

@@ -16,6 +16,7 @@ from bench.commands import papers
 from bench.errors import BenchError
 from bench.matching import choices
 from bench.matching.choices import GridPoint
+from bench.papers import continued, tables
 from bench.workloads.prepared import Scenario
 from bench.workloads.synthetic import Workload
 from matchers import ALGORITHMS, Algorithm, EventBatch, MatchBatch, Matcher, SubscriptionTable
@@ -86,6 +87,29 @@ def test_points_of_the_file_are_not_measured_again(tmp_path: Path, monkeypatch: 
     assert "4 points, auto 4 within 1.1" in result.output
     assert "the worst 1.10" in result.output
     assert "auto or tiles ahead of all others at 4 by 1 times or more, 4 by 2" in result.output
+
+
+def test_points_of_other_code_are_measured_again_in_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def compare(workload: str, scenario: Scenario, algorithms: list[str]) -> Iterator[GridPoint]:
+        asked.append(workload)
+        yield replace(POINT, workload=workload)
+
+    monkeypatch.setattr(papers, "compare", compare)
+    file = tmp_path / "choices.csv"
+    rows = [{"asked": "30", **replace(POINT, workload=name).as_data()} for name in ("hem", "rein", "pem")]
+    tables.write_rows(file, rows)  # without a version
+    for code, names in (("one", "hem,rein"), ("two", "hem"), ("two", "hem")):
+        monkeypatch.setattr(continued, "code_version_of_all", lambda algorithms, code=code: code)
+        result = run("--workloads", names, "--sizes", "30", "--out", str(file))
+        assert result.exit_code == 0, result.output
+    assert asked == ["hem", "rein", "hem"]
+    found = [(row["code"], row["workload"]) for row in tables.read(file)]
+    assert found == [("", "pem"), ("one", "rein"), ("two", "hem")]
+    assert "1 points, auto 1 within 1.1" in result.output  # of the same code
 
 
 def test_the_workloads_of_papers_are_compared_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.papers.code_version import HOME, CodeSources
+from bench.papers.code_version import HOME, CodeSources, code_version_of_all
 from bench.papers.older_code import report
 
 FILES = {
@@ -41,13 +41,13 @@ def shared(events):
 }
 
 
-def version(home: Path, changes: dict[str, tuple[str, str]]) -> str:
+def version(home: Path, changes: dict[str, tuple[str, str]], *, alone: bool = False) -> str:
     for name, text in FILES.items():
         old, new = changes.get(name, ("", ""))
         assert old in text
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text.replace(old, new) if old else text)
-    return CodeSources(home).version("fast")
+    return CodeSources(home).version("fast", alone=alone)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,29 @@ def test_the_version_is_another_if_what_runs_is_another(
     assert (version(tmp_path, {f"matchers/{file}": (old, new)}) != before) is is_other
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "is_other"),
+    [
+        ("rows.count(event, 1)", "rows.count(event, 2)", True),
+        ("return second(events)", "return second(events[:1])", True),
+        ("return events[0]", "return events[-1]", True),
+        ("MOST: int = 8", "MOST: int = 9", True),
+        ("def alone(self):", "def alone(self) -> object:\n        'One event.'", False),
+    ],
+)
+def test_what_matches_an_event_alone_counts_if_it_is_asked_for(
+    tmp_path: Path, old: str, new: str, is_other: bool
+) -> None:
+    before = version(tmp_path, {}, alone=True)
+    changes = {"matchers/algorithms/fast/__init__.py": (old, new)}
+    assert (version(tmp_path, changes, alone=True) != before) is is_other
+
+
+def test_several_algorithms_have_one_version_in_any_order() -> None:
+    assert code_version_of_all(["scan", "hem"]) == code_version_of_all(["hem", "scan", "scan"])
+    assert code_version_of_all(["scan", "hem"]) != code_version_of_all(["scan"])
+
+
 def test_a_definition_may_move(tmp_path: Path) -> None:
     before = version(tmp_path, {})
     (tmp_path / "matchers/kernels/marks.py").rename(tmp_path / "matchers/kernels/bits.py")
@@ -95,3 +118,8 @@ def test_the_files_of_older_code_are_named() -> None:
     directory = HOME / "docs" / "papers"
     named = (directory / "older-code.txt").read_text()
     assert named == report(directory), "`python -m bench.papers.older_code > docs/papers/older-code.txt` names them"
+
+
+def test_rows_about_several_algorithms_are_not_named(tmp_path: Path) -> None:
+    (tmp_path / "choices.csv").write_text("code,workload,checked\n0123456789,hem,True\n")
+    assert report(tmp_path) == ""

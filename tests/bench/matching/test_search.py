@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 import run_stream
 from bench.matching import search
 from bench.matching.choices import BATCHES, GridPoint
+from bench.papers import continued
 from bench.workloads.configurations import events
 from bench.workloads.configurations.drawing import configurations
 from bench.workloads.configurations.workload import RandomWorkload
@@ -98,6 +99,17 @@ def test_configurations_of_the_file_are_skipped(tmp_path: Path, compared: list[s
     assert run("--configurations", "4", "--batch", "1", *out).exit_code == 0
     assert compared == ["1:0", "1:1", "1:2", "1:3"]
     assert [row["batch"] for row in read(tmp_path / "search.csv")] == ["1", "64", "1024"] * 2 + ["1"] * 2
+
+
+def test_configurations_of_other_code_are_measured_again(
+    tmp_path: Path, compared: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "search.csv"
+    for code in ("one", "two", "two"):
+        monkeypatch.setattr(continued, "code_version_of_all", lambda algorithms, code=code: code)
+        assert run("--configurations", "1", "--out", str(file)).exit_code == 0
+    assert compared == ["1:0", "1:0"]
+    assert [row["code"] for row in read(file)] == ["two"] * len(BATCHES)
 
 
 def test_the_worst_ten_are_printed_worst_first_with_words(compared: list[str]) -> None:
