@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 
-from bench.errors import BenchError
 from bench.gate.figure import PER_EVENT, Figure, PointFailed, Tell
+from bench.system.kernels import compile_kernels
 from bench.system.run import Outcome, run
 from bench.system.sluice import Sluice
-from rig.child import HOME, Child
+from rig.child import Child
 from rig.load import Load
 from rig.place import place
 from rig.usage import JOB, Usage
@@ -31,7 +28,6 @@ class Rate:
     flags: Mapping[str, str] = field(default_factory=dict)  # settings of the job
 
     def figures(self, tell: Tell) -> list[Figure]:
-        compile_kernels(tell)
         try:
             return figures_of(run(self.load, self.flags, tell))
         except JobError as error:
@@ -75,7 +71,6 @@ class Start:
     idle_s: float
 
     def figures(self, tell: Tell) -> list[Figure]:
-        compile_kernels(tell)
         try:
             return self._measured(tell)
         except JobError as error:
@@ -83,6 +78,7 @@ class Start:
 
     def _measured(self, tell: Tell) -> list[Figure]:
         with place("living") as here:
+            compile_kernels(here.settings.matching.algorithm, tell)
             with Child("rig.generator", here.writing(self.load)) as generator:
                 generator.wait_for("subscriptions")
             tell(f"{self.load.subscriptions:,} subscriptions are on their topic; the job starts")
@@ -104,13 +100,3 @@ class Start:
             Figure("idle job", "% of a core", sum(percent[name] for name in JOB if name in percent)),
             Figure("idle broker", "% of a core", percent["broker"]),
         ]
-
-
-@cache  # once is enough
-def compile_kernels(tell: Tell) -> None:
-    """Compile the kernels of the job ahead, in a process of its own."""
-    tell("compiling kernels, if any are left")
-    command = [sys.executable, str(HOME / "run_stream.py"), "warm"]
-    done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BenchError(f"run_stream.py warm ended with exit code {done.returncode}:\n{done.stderr[-2_000:]}")

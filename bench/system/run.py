@@ -14,6 +14,7 @@ import numpy as np
 from bench.system import flink, kafka_streams
 from bench.system.flink import CHECKPOINT_INTERVAL_MS, Flink
 from bench.system.kafka_streams import COMMIT_INTERVAL_MS, KafkaStreams
+from bench.system.kernels import compile_kernels
 from bench.system.sluice import Sluice
 from bench.system.spark_alone import APPLICATIONS, Application
 from bench.system.sustained import Float64, Verdict, judge
@@ -109,6 +110,8 @@ def run(
     All processes that it starts have ended when it returns."""
     require(system)
     with place("living", flags, broker=broker) as here:
+        if system == "sluice":
+            compile_kernels(here.settings.matching.algorithm, tell)
         with Child("rig.generator", here.writing(load)) as generator:
             generator.wait_for("subscriptions")
             tell(f"{load.subscriptions:,} subscriptions are on their topic; {system} starts")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,8 @@ from typer.testing import CliRunner
 
 from bench.baselines import udf, udf_by_symbol
 from bench.commands import app
+from bench.system import kernels, run
 from bench.system import ramp as ramp_module
-from bench.system import run
 from bench.system.baseline import of_known_events
 from bench.system.flink import CHECKPOINT_INTERVAL_MS
 from bench.system.kafka_streams import COMMIT_INTERVAL_MS
@@ -26,6 +27,7 @@ from bench.system.sustained import CRITERION, Verdict
 from rig import reading
 from rig.check import Answer, Changes, Deliveries, Events, check, from_the_start
 from rig.load import Load
+from streaming.errors import JobError
 from tests.unit.rig.test_check import right
 
 LOAD = Load(subscriptions=1_000, symbols=10, events_per_second=100.0, minutes=1 / 60)
@@ -197,6 +199,44 @@ def test_a_system_is_stopped_when_its_time_is_over(
     assert found.events == course.events
     assert found.done_s == pytest.approx(course.done_s, abs=0.2)
     assert found.drain_s == (None if course.drain_s is None else pytest.approx(course.drain_s, abs=0.2))
+
+
+STOPPED = "enough was seen"
+
+
+@pytest.mark.parametrize(("system", "compiled"), [("sluice", ["scan"]), ("join", [])])
+def test_the_kernels_of_the_job_are_compiled_before_anything_is_measured(
+    system: str, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def child(*_: Any) -> Any:
+        raise JobError(STOPPED)
+
+    here = SimpleNamespace(settings=SimpleNamespace(matching=SimpleNamespace(algorithm="scan")), writing=lambda _: {})
+    asked: list[str] = []
+    monkeypatch.setattr(run, "place", lambda *_, **__: nullcontext(here))
+    monkeypatch.setattr(run, "compile_kernels", lambda algorithm, tell: asked.append(algorithm))
+    monkeypatch.setattr(run, "Child", child)
+    with pytest.raises(JobError, match=STOPPED):
+        run.run(LOAD, {}, lambda _: None, system)
+    assert asked == compiled
+
+
+def test_kernels_are_compiled_once_in_a_process_and_that_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[list[str]] = []
+    told: list[str] = []
+    results = iter([1, 0])
+
+    def done(command: list[str], **_: Any) -> Any:
+        commands.append(command)
+        return SimpleNamespace(returncode=next(results), stderr="no room")
+
+    monkeypatch.setattr(kernels, "subprocess", SimpleNamespace(run=done))
+    with pytest.raises(JobError, match="ended with exit code 1:\nno room"):
+        kernels.compile_kernels("hem", told.append)
+    for _ in range(2):
+        kernels.compile_kernels("hem", told.append)
+    assert [command[-2:] for command in commands] == [["warm", "hem"]] * 2
+    assert told == ["compiling the kernels of hem, if any are left"] * 2
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ def test_every_delivery_is_right_while_subscriptions_change(directory: Path) -> 
 def test_nothing_is_left_of_it_after_ctrl_c(directory: Path) -> None:
     with living(directory) as process:
         assert process.stderr is not None
+        assert "compiling the kernels of scan" in process.stderr.readline()
         assert "sluice starts" in process.stderr.readline()
         deadline = time.monotonic() + PATIENCE_S
         while len(processes_of(directory)) < 4:  # broker, generator, driver and its JVM: amid the start of Spark
