@@ -52,7 +52,6 @@ class Statuses:
     accepted: NDArray[np.bool_]  # [T] as what it is, a subscription or a deletion
     version: Int64  # [T] -1 of a rejection
     in_force_from: Int64  # [T, Q] by partition of the events topic; NEVER of a rejection
-    timestamp: Int64  # [T] ms
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +140,7 @@ def from_the_start(changes: Changes, partitions: int) -> Statuses:
     """The statuses that a system without statuses would have written if it read all changes before the first event."""
     n = len(changes.id)
     version, everywhere = np.full(n, n), np.zeros((n, partitions), np.int64)
-    return Statuses(np.arange(n), np.ones(n, np.bool_), version, everywhere, changes.timestamp)
+    return Statuses(np.arange(n), np.ones(n, np.bool_), version, everywhere)
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,8 +68,8 @@ class Writer:
 def run(load: Load, cluster: Cluster, events_topic: str, partitions: int, subscriptions_topic: str) -> None:
     """Write the subscriptions; at the next line of standard input the warm-up, if there is one; at the next the load.
 
-    An event has the time at which it is due as its timestamp, to a tick. So if the generator pauses, the events that it
-    writes late are late in all latencies."""
+    An event or a change has the time at which it is due as its timestamp, to a tick. So if the generator pauses, those
+    that it writes late are late in all latencies."""
     writer = Writer(cluster)
     writer.write_all(subscriptions_topic, load.first())
     tell(subscriptions=load.subscriptions)
@@ -87,10 +87,11 @@ def run(load: Load, cluster: Cluster, events_topic: str, partitions: int, subscr
                 time.sleep(max(0.0, tick.at_s - (time.monotonic() - began)))
                 now = time.monotonic() - began
             pause, before = max(pause, now - before), now
+            due_ms = int(began_ms + 1000 * tick.at_s)
             for number, event in islice(events, tick.events):
-                writer.write(events_topic, None, event, number % partitions, int(began_ms + 1000 * tick.at_s))
+                writer.write(events_topic, None, event, number % partitions, due_ms)
             for id, document in islice(changes, tick.changes):
-                writer.write(subscriptions_topic, id, document)
+                writer.write(subscriptions_topic, id, document, timestamp_ms=due_ms)
             sent, changed = sent + tick.events, changed + tick.changes
             if now - reported_s >= TELL_S:
                 reported_s = now

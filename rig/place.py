@@ -49,6 +49,17 @@ class Place:
             "subscriptions_topic": self.settings.subscriptions.topic,
         }
 
+    def following(self) -> dict[str, Any]:
+        """The arguments of the process that reads all deliveries, and changes and statuses from now on."""
+        subscriptions = self.settings.subscriptions
+        topics = {"changes": subscriptions.topic, "statuses": subscriptions.status_topic}
+        ends = [
+            (topic, partition, end)
+            for topic in topics.values()
+            for partition, _, end in self.cluster.topics().offsets(topic)
+        ]
+        return {**self.where(), "deliveries": self.deliveries(), **topics, "starts": ends}
+
     @property
     def prefix(self) -> str | None:
         """The prefix of all delivery topics; None if all subscribers share one topic."""

@@ -17,7 +17,7 @@ STATUSES = ("accepted", "unsubscribed", "rejected")
 
 
 def read_changes(cluster: Cluster, topic: str) -> Changes:
-    return Changes.of(_rows(cluster, topic, 8, lambda m: [*change_of(m.key(), m.value()), m.timestamp()[1]]))
+    return Changes.of(_rows(cluster, topic, 7, lambda message: change_of(message.key(), message.value())))
 
 
 def read_events(cluster: Cluster, topic: str, ends: Mapping[int, int] | None = None) -> Events:
@@ -28,8 +28,7 @@ def read_events(cluster: Cluster, topic: str, ends: Mapping[int, int] | None = N
 
 def read_statuses(cluster: Cluster, topic: str, changes: Changes, partitions: int) -> Statuses:
     """The statuses of these changes; `partitions` are those of the events topic."""
-    messages = _committed(cluster, [topic])
-    return statuses_of(((status_of(m.value()), m.timestamp()[1]) for m in messages), changes, partitions)
+    return statuses_of((status_of(message.value()) for message in _committed(cluster, [topic])), changes, partitions)
 
 
 def read_deliveries(cluster: Cluster, topics: Sequence[str], events: Events, prefix: str | None) -> Deliveries:
@@ -37,26 +36,24 @@ def read_deliveries(cluster: Cluster, topics: Sequence[str], events: Events, pre
     return deliveries_of(_deliveries(cluster, topics, prefix), events)
 
 
-def statuses_of(records: Iterable[tuple[StatusRecord, int]], changes: Changes, partitions: int) -> Statuses:
-    """Statuses with their timestamps (ms) as arrays. One of no known change has the change -1."""
+def statuses_of(records: Iterable[StatusRecord], changes: Changes, partitions: int) -> Statuses:
+    """Statuses as arrays. One of no known change has the change -1."""
     start, sizes = changes.start.tolist(), np.diff(changes.start).tolist()
     wanted = np.where(changes.id < 0, 2, np.where(changes.subscriber < 0, 1, 0)).tolist()
-    where, version, timestamps, begins = array("q"), array("q"), array("q"), array("q")
+    where, version, begins = array("q"), array("q"), array("q")
     accepted = bytearray()
-    for status, timestamp in records:
+    for status in records:
         known = status.partition < len(sizes) and status.offset < sizes[status.partition]
         change = start[status.partition] + status.offset if known else -1
         where.append(change)
         accepted.append(known and status.status == STATUSES[wanted[change]])
         version.append(status.version)
         begins.extend(status.begins(partitions))
-        timestamps.append(timestamp)
     return Statuses(
         _array(where),
         np.frombuffer(bytes(accepted), np.bool_),
         _array(version),
         _array(begins).reshape(-1, partitions),
-        _array(timestamps),
     )
 
 

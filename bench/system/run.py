@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from types import MappingProxyType
@@ -119,7 +119,7 @@ def run(
             with SYSTEMS[system](here) as job:
                 start_s = time.monotonic() - began
                 tell(f"it runs, after {start_s:,.1f} s")
-                with Child("rig.follower", {**here.where(), "topics": here.deliveries()}) as follower:
+                with Child("rig.follower", here.following()) as follower:
                     others = {"broker": here.broker.pid, "generator": generator.pid, "follower": follower.pid}
                     watch = _Watch(load, job, generator, follower, others, tell)
                     if load.warm_up_s:
@@ -134,9 +134,9 @@ def run(
         )
         began = time.monotonic()
         answer, job_report = job.checked()
-        written_s = np.array(follower.report["written_ms"]) / 1000 - generator.report["began_ms"] / 1000
-        late_s = np.array(follower.report["late_ms"])[written_s >= 0] / 1000
-        written_s = written_s[written_s >= 0]
+        began_ms = generator.report["began_ms"]
+        written_s, late_s = _of_load(follower.report["due_ms"], follower.report["late_ms"], began_ms)
+        _, in_force_s = _of_load(follower.report["change_due_ms"], follower.report["in_force_ms"], began_ms)
         later = written_s >= load.seconds / 2
         latencies = {"follower": _summary(late_s), "follower_second_half": _summary(late_s[later])}
         written = {name: generator.report[name] - before for name, before in warm_up.items()}
@@ -152,10 +152,18 @@ def run(
             "deliveries_read": follower.report["read"],
             "check_s": round(time.monotonic() - began, 1),
             "latency_ms": job_report["latency_ms"] | latencies,
+            "in_force_ms": _summary(in_force_s),
             "memory_mb": usage.memory_mb(),
             "cpu_s": usage.cpu_s(),
         }
         return Outcome(load, answer, here.dead_letters(), figures, judge(written_s, late_s, load.seconds, processed))
+
+
+def _of_load(due_ms: Sequence[float], late_ms: Sequence[float], began_ms: float) -> tuple[Float64, Float64]:
+    """Return the seconds from the beginning of the load until something was due, and how many seconds late it was;
+    without what was due in the warm-up."""
+    due_s, late_s = (np.array(due_ms) - began_ms) / 1000, np.array(late_ms) / 1000
+    return due_s[due_s >= 0], late_s[due_s >= 0]
 
 
 def _summary(late_s: Float64) -> dict[str, float | None]:

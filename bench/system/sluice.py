@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from rig import reading
-from rig.check import Answer, Changes, Statuses, check
+from rig.check import Answer, check
 from rig.job import JobProcess
 from rig.place import PARTITIONS, START_TIMEOUT_S, Place
 from streaming.latencies import STAGES, TOTAL, Latencies
@@ -60,8 +58,6 @@ class Sluice:
         self._job = JobProcess(place.flags, place.directory / "job.log")
 
     def __enter__(self) -> Sluice:
-        topic = self._place.settings.subscriptions.topic
-        self._first = {p: high for p, _, high in self._place.cluster.topics().offsets(topic)}
         try:
             self._job.start()
             self._job.wait_until_running(START_TIMEOUT_S)
@@ -106,19 +102,7 @@ class Sluice:
             "batches": log.batches,
             "latency_ms": {stage: latencies.summary() for stage, latencies in log.latencies.items()}
             | {"second_half": log.second_half.summary()},
-            "in_force_ms": _in_force_ms(changes, statuses, self._first),
         }
-
-
-def _in_force_ms(changes: Changes, statuses: Statuses, first: Mapping[int, int]) -> dict[str, float | None]:
-    """Milliseconds from a change's timestamp to that of its status, without the `first` changes of each partition."""
-    later = np.concatenate([np.arange(changes.start[p] + n, changes.start[p + 1]) for p, n in first.items()])
-    answered = np.isin(statuses.change, later)
-    ms = statuses.timestamp[answered] - changes.timestamp[statuses.change[answered]]
-    if not len(ms):
-        return {"p50": None, "p95": None, "p99": None, "max": None}
-    p50, p95, p99 = (round(float(q), 1) for q in np.quantile(ms, (0.5, 0.95, 0.99)))
-    return {"p50": p50, "p95": p95, "p99": p99, "max": float(ms.max())}
 
 
 def _ms(value: float | None) -> str:

@@ -239,6 +239,11 @@ def test_kernels_are_compiled_once_in_a_process_and_that_is_said_in_a_line(monke
     assert told == ["compiling the kernels of hem, if any are left"] * 2
 
 
+def test_what_was_due_in_the_warm_up_is_in_no_latency() -> None:
+    due_s, late_s = run._of_load([900.0, 1_000.0, 1_500.0], [5.0, 6.0, 7.0], began_ms=1_000.0)
+    assert (due_s.tolist(), late_s.tolist()) == ([0.0, 0.5], [0.006, 0.007])
+
+
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [

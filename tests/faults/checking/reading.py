@@ -127,7 +127,7 @@ class Reading:
         chosen = (
             s for s in self.statuses if s.partition >= n or not sizes[s.partition] <= s.offset < self.read(s.partition)
         )
-        return statuses_of(((status, 0) for status in chosen), changes, len(self.event_partitions))
+        return statuses_of(chosen, changes, len(self.event_partitions))
 
     def read(self, partition: int) -> int:
         """Return the number of known changes of a partition."""

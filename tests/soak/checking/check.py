@@ -54,7 +54,8 @@ class Found:
     changes: int = 0
     answer: Answer = field(default_factory=lambda: Answer(*[0] * 9))
     out_of_order: int = 0  # deliveries behind one of a later event of the same partition, to the same subscriber
-    in_force: Latencies = field(default_factory=Latencies)  # ms from a change to its status, but for a first start's
+    # ms from when a change was due until its status was read, but for those of a first start
+    in_force: Latencies = field(default_factory=Latencies)
     details: list[str] = field(default_factory=list)  # of the first mistakes
 
     @property
@@ -155,7 +156,6 @@ class Check:
             np.concatenate([np.ones(carried, np.bool_), accepted]),
             np.concatenate([np.full(carried, carried), version]),
             np.concatenate([np.zeros((carried, begins.shape[1]), np.int64), begins]),
-            np.zeros(carried + len(change), np.int64),
         )
 
     def _deliveries_of(self, events: Events, end: Int64, last: bool) -> Deliveries:

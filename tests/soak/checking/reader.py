@@ -166,7 +166,7 @@ class Reader:
             return
         self._reached[topic, partition] = offset + 1
         if topic == self._status_topic:
-            self._records.status(message.value(), message.timestamp()[1])
+            self._records.status(message.value(), int(now_s * 1000))
         elif topic == self._subscriptions_topic:
             self._records.change(partition, message.key(), message.value(), message.timestamp()[1])
         else:

@@ -54,9 +54,9 @@ class Records:
         self._deliveries.extend((*numbers, len(ids)))
         self._ids.extend(ids)
 
-    def status(self, value: bytes, timestamp_ms: int) -> None:
+    def status(self, value: bytes, read_ms: int) -> None:
         status = status_of(value)
-        kind, time_ms = KINDS[status.status], timestamp_ms - self._began_ms
+        kind, time_ms = KINDS[status.status], read_ms - self._began_ms
         self._statuses.extend((status.partition, status.offset, kind, status.version, time_ms))
         self._statuses.extend(status.begins(self._event_partitions))
 

@@ -114,7 +114,6 @@ def history(seed: int, batches: int = 12) -> tuple[Changes, Statuses, Events, li
         np.ones(n, np.bool_),
         np.array([version for _, version, _ in answers])[order],
         np.array([begins for _, _, begins in answers])[order],
-        np.zeros(n, np.int64),
     )
     return (
         Changes(start, rows[:, 0], rows[:, 1], rows[:, 2], rows[:, [3, 5]], rows[:, [4, 6]], np.zeros(n, np.int64)),
@@ -256,7 +255,7 @@ def _versions_later(s: Statuses) -> Statuses:
 
 
 def _rows_of(s: Statuses, rows: np.ndarray) -> Statuses:
-    return Statuses(s.change[rows], s.accepted[rows], s.version[rows], s.in_force_from[rows], s.timestamp[rows])
+    return Statuses(s.change[rows], s.accepted[rows], s.version[rows], s.in_force_from[rows])
 
 
 @pytest.mark.parametrize(
