@@ -31,8 +31,11 @@ class Baseline(LoggedProcess, ABC):
     def done(self) -> tuple[int, int]:
         return sum(self.reached().values()), self._subscriptions
 
-    def midpoint(self) -> None:
+    def load_begins(self) -> None:
         """Nothing to do: a baseline reports no latencies of its own."""
+
+    def midpoint(self) -> None:
+        """Nothing to do, likewise."""
 
     def checked(self) -> tuple[Answer, dict[str, Any]]:
         """Deliveries of events that it did not reach are not counted."""

@@ -3,6 +3,7 @@
 `sustained` says when a rate is. The generator and the broker work on the same machine; what they take of it is in every
 row. Before the load its rate rises from 0 (`Load.warm_up_s`), which is in no figure; latencies are a reader's, of the
 second half. A system other than Sluice that is too slow is stopped: its row is about the events that it was done with.
+The latencies of all events would be higher, so the tables have a ≥.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ class Row:
     right: bool
     sustained: bool | None  # None if the load was too short to tell
     events_per_second: float  # done, where the usual latency of the last event does not count; see `sustained`
+    undelivered_events: int  # of the load, when the system was stopped; 0 if it was not
     deliveries_per_event: float
-    latency_ms: Mapping[str, float | None]  # p50, p95, p99, max
+    latency_ms: Mapping[str, float | None]  # p50, p95, p99, max of the delivered events
     thirds_ms: tuple[float, float, float] | None  # medians of the thirds of the load
     cpu_us_per_event: Mapping[str, float]  # by process; of none if it was stopped, amid work of which nobody knows
     memory_mb: Mapping[str, float]  # at the end, by process
@@ -53,6 +55,7 @@ class Row:
             outcome.right,
             False if stopped else verdict.sustained if verdict else None,
             round(per_second if stopped or not verdict else verdict.done * load.events_per_second, 1),
+            figures["events"] - done if stopped else 0,
             round(outcome.answer.expected / max(done + figures["events_of_warm_up"], 1), 3),
             figures["latency_ms"]["follower_second_half"],
             verdict.thirds_ms if verdict else None,
@@ -129,6 +132,7 @@ def _texts(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     for row in rows:
         cpu = row.cpu_us_per_event
         latencies = [row.latency_ms[q] for q in QUANTILES]
+        least = "≥ " if row.undelivered_events else ""
         texts.append(
             [
                 row.system,
@@ -136,7 +140,7 @@ def _texts(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
                 f"{row.load.events_per_second:,.0f}",
                 f"{row.events_per_second:,.0f}",
                 SUSTAINED[row.sustained] if row.right else "WRONG",
-                *("-" if ms is None else f"{ms:,.0f}" for ms in latencies),
+                *("-" if ms is None else f"{least}{ms:,.0f}" for ms in latencies),
                 f"{sum(cpu.values()):,.0f}" if cpu else "-",
                 f"{sum(cpu.get(name, 0.0) for name in JOB):,.0f}" if cpu else "-",
             ]

@@ -58,6 +58,9 @@ class System(Protocol):
     def progress(self) -> str:
         """Progress for the user, as far as the system reports it."""
 
+    def load_begins(self) -> None:
+        """Called once, after the warm-up: what it did before is in no figure of its own."""
+
     def midpoint(self) -> None:
         """Called once, after half of the time."""
 
@@ -126,6 +129,7 @@ def run(
                         watch.during(WARM_UP)
                         tell("it is warm")
                     warm_up = {name: generator.report.get(name, 0) for name in ("events", "changes")}
+                    job.load_begins()
                     course, usage = watch.during(LOAD)
                     job.stop()
                     follower.end()

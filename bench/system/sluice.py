@@ -19,7 +19,6 @@ class JobLog:
 
     version: int = 0
     events: int = 0
-    deliveries: int = 0
     batches: int = 0
     latencies: dict[str, Latencies] = field(default_factory=lambda: {s: Latencies() for s in (*STAGES, TOTAL)})
     recent: Latencies = field(default_factory=Latencies)  # in total, since the last progress line
@@ -33,7 +32,6 @@ class JobLog:
             self.version = line["state_version"]
             self.batches += 1
             self.events += line["event_count"]
-            self.deliveries += line["delivery_count"]
             for stage, latencies in line["latency_histograms"].items():
                 self.latencies[stage].update(Latencies.from_json(latencies))
             total = Latencies.from_json(line["latency_histograms"][TOTAL])
@@ -82,6 +80,10 @@ class Sluice:
 
     def progress(self) -> str:
         return self._job_log.progress()
+
+    def load_begins(self) -> None:
+        events, version = self.done()
+        self._job_log = JobLog(version, events)
 
     def midpoint(self) -> None:
         self._job_log.midpoint = True

@@ -22,12 +22,14 @@ from bench.system.flink import CHECKPOINT_INTERVAL_MS
 from bench.system.kafka_streams import COMMIT_INTERVAL_MS
 from bench.system.ramp import Row, draw, markdown, ramp, table
 from bench.system.run import SYSTEMS, Course, Outcome
+from bench.system.sluice import JobLog, Sluice
 from bench.system.spark_alone import APPLICATIONS, Application
 from bench.system.sustained import CRITERION, Verdict
 from rig import reading
 from rig.check import Answer, Changes, Deliveries, Events, check, from_the_start
 from rig.load import Load
 from streaming.errors import JobError
+from streaming.latencies import STAGES, TOTAL, Latencies
 from tests.unit.rig.test_check import right
 
 LOAD = Load(subscriptions=1_000, symbols=10, events_per_second=100.0, minutes=1 / 60)
@@ -66,6 +68,7 @@ def test_a_row_of_a_system_that_was_done() -> None:
     assert row.cpu_us_per_event == {"driver JVM": 2_000.0, "Python workers": 1_000.0, "broker": 1_000.0}
     assert row.as_data()["system"] == "join"
     assert row.thirds_ms == (15.0, 12.0, 12.5)
+    assert row.undelivered_events == 0
     behind = Row.of("join", outcome(LOAD, drain_s=1.0, verdict=BEHIND))
     assert (behind.sustained, behind.events_per_second) == (False, 87.7)
     short = Row.of("join", outcome(LOAD, drain_s=1.0, verdict=None))
@@ -81,6 +84,7 @@ def test_what_was_done_in_the_warm_up_is_in_no_figure() -> None:
 def test_a_row_of_a_system_that_was_stopped_is_about_what_it_did() -> None:
     row = Row.of("udf", outcome(LOAD, drain_s=None, done=30))
     assert (row.right, row.sustained, row.events_per_second, row.deliveries_per_event) == (True, False, 15.0, 1.0)
+    assert row.as_data()["undelivered_events"] == 70
     assert row.cpu_us_per_event == {}
     nothing = Row.of("udf", outcome(LOAD, drain_s=None, done=0))
     assert (nothing.sustained, nothing.events_per_second, nothing.latency_ms["p99"]) == (False, 0.0, None)
@@ -91,6 +95,7 @@ ROWS = [
     Row.of("join", outcome(LOAD, 4.0, verdict=BEHIND)),
     Row.of("join", outcome(LOAD, 4.0, verdict=None)),
     Row.of("udf", outcome(LOAD, None, done=0)),
+    Row.of("udf", outcome(LOAD, None, done=30)),
     Row.of("udf_by_symbol", outcome(LOAD, 1.0, answer=right(100, twice=1))),
 ]
 TEXTS = [
@@ -98,6 +103,7 @@ TEXTS = [
     ["join", "1,000", "100", "88", "no", "12", "30", "40", "4,000", "3,000"],
     ["join", "1,000", "100", "50", "short", "12", "30", "40", "4,000", "3,000"],
     ["udf", "1,000", "100", "0", "no", "-", "-", "-", "-", "-"],
+    ["udf", "1,000", "100", "15", "no", "≥ 12", "≥ 30", "≥ 40", "-", "-"],
     ["udf_by_symbol", "1,000", "100", "100", "WRONG", "12", "30", "40", "4,000", "3,000"],
 ]
 
@@ -237,6 +243,28 @@ def test_kernels_are_compiled_once_in_a_process_and_that_is_said_in_a_line(monke
         kernels.compile_kernels("hem", told.append)
     assert [command[-2:] for command in commands] == [["warm", "hem"]] * 2
     assert told == ["compiling the kernels of hem, if any are left"] * 2
+
+
+def batch_finished(events: int, ms: float) -> dict[str, Any]:
+    latencies = Latencies()
+    latencies.add(ms, events)
+    histograms = {stage: latencies.to_json() for stage in (*STAGES, TOTAL)}
+    line = {"event": "batch_finished", "state_version": 7, "event_count": events}
+    return {**line, "latency_histograms": histograms}
+
+
+def test_what_the_job_did_in_the_warm_up_is_in_no_figure_of_its_log() -> None:
+    sluice = Sluice.__new__(Sluice)
+    logged = [[batch_finished(10, 900.0)], [batch_finished(5, 800.0)], [batch_finished(20, 30.0)]]
+    job: Any = SimpleNamespace(new_lines=lambda: logged.pop(0))
+    sluice._job, sluice._job_log = job, JobLog()
+    assert sluice.done() == (10, 7)
+    sluice.load_begins()
+    assert sluice.done() == (35, 7)
+    assert sluice._job_log.batches == 1
+    assert {stage: latencies.max_ms for stage, latencies in sluice._job_log.latencies.items()} == dict.fromkeys(
+        (*STAGES, TOTAL), 30.0
+    )
 
 
 def test_what_was_due_in_the_warm_up_is_in_no_latency() -> None:

@@ -137,6 +137,7 @@ def test_each_system_is_measured_and_right(system: str, directory: Path) -> None
     assert processes_of(directory) == []
     assert json.loads((directory / "found" / "system.json").read_text()) == rows
     assert row["sustained"] is None  # four seconds are too short to tell
+    assert row["undelivered_events"] == 0
     assert len((directory / "found" / "system.md").read_text().splitlines()) == len(rows) + 4
     assert (directory / "found" / "system.png").stat().st_size > 1_000
 
