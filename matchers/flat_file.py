@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from operator import index
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,7 @@ def laid_out(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> It
 
 def write(path: Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Arrays of one dimension. `about` is JSON. Raises OSError."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{uuid4().hex}.part")
     try:
         with temporary.open("wb") as file:
             file.writelines(laid_out(about, arrays))

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from matchers.contract.tables import SubscriptionTable
 from matchers.errors import MatchingError
 from matchers.index.compiling import Lowered, checked, compiled, lowered, pattern_of, segment_of
 from matchers.index.single import Single
 from matchers.index.snapshot import Snapshot
-from matchers.index.values import document
+from matchers.index.values import document, read_document
 from matchers.language.explanation import Line, explain
 from matchers.language.model import Event
 from matchers.language.nesting import TOO_DEEP
+from matchers.registry import named
 
 FEW_EVENTS = 16  # events, which are matched faster one by one than as a batch
 FEW_PENDING = 64  # subscriptions that wait for the first use of an index
@@ -35,6 +37,8 @@ class Index:
         Patterns that share a shape, or whose members do, are compiled together, up to ten times as fast as one by one.
         """
         empty = Snapshot(algorithm=algorithm, options=options, scanned=FEW_SUBSCRIPTIONS)
+        if options:
+            _check_options(algorithm, options)
         return cls(1, (empty.update(compiled(checked(subscriptions))), {}))
 
     def update(self, add: Mapping[str, Any] | None = None, remove: Iterable[str] = ()) -> Index:
@@ -43,6 +47,8 @@ class Index:
         A few added patterns are checked now, and indexed by the first use of an index that has them, together with
         those of later updates: one by one they take a fifth of the time.
         """
+        if isinstance(remove, str | bytes):
+            raise MatchingError(f"update takes a list of ids; for one write remove=[id], not a {type(remove).__name__}")
         added, removed = checked(add or {}), set(remove)
         indexed, pending = self._held
         if removed or len(added) + len(pending) > FEW_PENDING:
@@ -68,20 +74,34 @@ class Index:
 
         Several threads may call it at the same time. Raises TypeError for anything else, and for values that JSON does
         not have. Raises MatchingError for bytes that are not an event (SUBSCRIPTIONS.md), and for documents with half a
-        pair of surrogates or more than 64 levels in a field that a subscription names. NaN and infinities in documents
-        are values.
+        pair of surrogates or more than 64 levels in a field that a subscription names. Among several events, the error
+        names the number of the first wrong one, from 0. NaN and infinities in documents are values.
         """
         if type(events) is not list and isinstance(events, Mapping | str | bytes):  # the second takes a microsecond
             raise TypeError(
                 f"match takes a list of events; for one write match([event]), not a {type(events).__name__}"
             )
+        n = len(events)
         try:
-            if len(events) == 1:
+            if n == 1:
                 return [sorted(self._single.match(events[0]))]
-            found = self.snapshot.match(events) if len(events) > FEW_EVENTS else map(self._single.match, events)
+            found = self.snapshot.match(events) if n > FEW_EVENTS else map(self._single.match, events)
             return [sorted(ids) for ids in found]
-        except RecursionError:  # a document, in what only checks of whole events look at
-            raise MatchingError(TOO_DEEP) from None
+        except (MatchingError, TypeError, RecursionError) as error:
+            if n > 1:
+                self._reject_one(events)
+            if isinstance(error, RecursionError):  # a document, in what only checks of whole events look at
+                raise MatchingError(TOO_DEEP) from None
+            raise
+
+    def _reject_one(self, events: Sequence[Event | bytes]) -> None:
+        """Raise the error of the first event that has one, with its number."""
+        for e, event in enumerate(events):
+            try:
+                self.match([event])
+            except (MatchingError, TypeError) as error:
+                kind = MatchingError if isinstance(error, MatchingError) else TypeError
+                raise kind(f"event {e}: {error}") from None
 
     @cached_property
     def _single(self) -> Single:
@@ -95,9 +115,20 @@ class Index:
             raise MatchingError(f"cannot explain {id!r}: no such subscription")
         part, position = place
         try:
-            return explain(pattern_of(part.segment, position), document(event))
+            whole = document(event)
+            read_document(whole, self.snapshot.plan.fields)  # raises what `match` raises
+            return explain(pattern_of(part.segment, position), whole)
         except RecursionError:
             raise MatchingError(TOO_DEEP) from None
 
     def __getstate__(self) -> dict[str, object]:
         return {"version": self.version, "_held": (self.snapshot, {})}
+
+
+def _check_options(algorithm: str, options: Mapping[str, Any]) -> None:
+    """Build an index of no subscriptions. Raises MatchingError for options that the algorithm does not take."""
+    nothing = SubscriptionTable.from_intervals([], [], [], [], n_subscriptions=0, n_columns=0)
+    try:
+        named(algorithm)(nothing, **options)
+    except (TypeError, ValueError) as error:
+        raise MatchingError(f"options of {algorithm}: {error}") from None

@@ -50,4 +50,5 @@ def pool(threads: int) -> Executor:
     return ThreadPoolExecutor(threads, thread_name_prefix="matching")
 
 
-os.register_at_fork(after_in_child=pool.cache_clear)  # a child process inherits the pool, but not its threads
+if hasattr(os, "register_at_fork"):  # a child process inherits the pool, but not its threads; Windows has no fork
+    os.register_at_fork(after_in_child=pool.cache_clear)

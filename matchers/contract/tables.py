@@ -53,7 +53,7 @@ class SubscriptionTable:
         Several intervals of one (subscription, column) are alternatives: a value on any of them will do.
         """
         sub, col = ids_of("subscription", subscription, n_subscriptions), ids_of("column", column, n_columns)
-        lo, hi = np.array(low, np.float64), np.array(high, np.float64)
+        lo, hi = _doubles("low", low).copy(), _doubles("high", high).copy()
         if not sub.shape == col.shape == lo.shape == hi.shape or sub.ndim != 1:
             shapes = ", ".join(str(a.shape) for a in (sub, col, lo, hi))
             raise TableError(f"subscription, column, low and high must be arrays of one length, not {shapes}")
@@ -114,11 +114,16 @@ class EventBatch:
     n_columns: int
 
     def __post_init__(self) -> None:
-        """Check types: kernels for one event are called without a look at them (`matcher.one_event`)."""
+        """Check types: kernels for one event are called without a look at them (`matcher.one_event`). Raises
+        TableError."""
         for name, dtype in (("offsets", np.int64), ("column", np.int32), ("value", np.float64)):
             array = getattr(self, name)
+            if not isinstance(array, np.ndarray):
+                raise TableError(f"{name} must be an array of {dtype.__name__}, not a {type(array).__name__}")
             if array.dtype != dtype:
                 raise TableError(f"{name} must be an array of {dtype.__name__}, not of {array.dtype}")
+            if array.ndim != 1:
+                raise TableError(f"{name} must have one dimension, not {array.ndim}")
             if not array.flags.c_contiguous:
                 raise TableError(f"{name} must be contiguous: copy it")
 
@@ -139,7 +144,7 @@ class EventBatch:
     @classmethod
     def from_dense(cls, values: ArrayLike) -> EventBatch:
         """float64[N, A], one value a column; NaN = absent. Raises TableError."""
-        dense = np.asarray(values, np.float64)
+        dense = _doubles("values", values)
         if dense.ndim != 2:
             raise TableError(f"values must be [events, columns], not of {dense.ndim} dimension(s)")
         present = ~np.isnan(dense)
@@ -157,7 +162,7 @@ class EventBatch:
     ) -> EventBatch:
         """Values in any order, each with its event and column, several a column allowed. Raises TableError."""
         of, col = ids_of("event", event, n_events), ids_of("column", column, n_columns)
-        val = np.asarray(value, np.float64)
+        val = _doubles("value", value)
         if not of.shape == col.shape == val.shape or of.ndim != 1:
             raise TableError(
                 f"event, column and value must be arrays of one length, not {of.shape}, {col.shape}, {val.shape}"
@@ -195,7 +200,10 @@ class MatchBatch:
 
 def ids_of(name: str, values: ArrayLike, n: int) -> Int32:
     """Ids below n from whatever holds integers, a copy; `name` is for errors. Raises TableError."""
-    ids = np.array(values)
+    try:
+        ids = np.array(values)
+    except (TypeError, ValueError) as error:
+        raise TableError(f"{name} must hold integers: {error}") from None
     if ids.size == 0:
         ids = ids.astype(np.int32)
     if ids.dtype.kind not in "iu":
@@ -211,6 +219,14 @@ def offsets_of(counts: ArrayLike) -> Int64:
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.add.accumulate(lengths, out=offsets[1:])
     return offsets
+
+
+def _doubles(name: str, values: ArrayLike) -> Float64:
+    """Doubles from whatever holds numbers, not always a copy; `name` is for errors. Raises TableError."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TableError(f"{name} must hold numbers: {error}") from None
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

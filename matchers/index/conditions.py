@@ -67,4 +67,5 @@ def _condition(path: Path, asked: Operator | Contains | Compared) -> Condition:
 
 
 def _size(asked: Operator | Contains | Compared) -> int:
-    return 1 + len(cast("tuple[Operator, ...]", getattr(asked, "operators", ())))
+    """The number of operators in a condition, itself and nested ones included."""
+    return 1 + sum(map(_size, cast("tuple[Operator, ...]", getattr(asked, "operators", ()))))

@@ -22,7 +22,6 @@ class Node:
 
     path: int = -1  # position in Fields.paths
     children: dict[str, Node] = field(default_factory=dict)
-    paths: list[int] = field(default_factory=list)  # of itself and all below
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +41,8 @@ class Fields:
         root = Node()
         for position, path in enumerate(self.paths):
             node = root
-            node.paths.append(position)
             for name in path:
                 node = node.children.setdefault(name, Node())
-                node.paths.append(position)
             node.path = position
         return root
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -69,7 +69,7 @@ def none_read(n_events: int) -> Values:
 def read_documents(events: Sequence[Event], fields: Fields) -> Values:
     """Read events given as Python's form of JSON: dict, list or tuple, str, float, int, bool, None. Raises TypeError
     for others, and MatchingError for texts with half of a pair of surrogates and too many levels."""
-    scalars = Scalars([], [])
+    scalars = Scalars([], [], set(), {})
     several = np.zeros(len(events), np.bool_)
     offsets = np.zeros(len(events) + 1, np.int64)
     for e, event in enumerate(events):
@@ -95,6 +95,8 @@ class Scalars(NamedTuple):
 
     values: list[float]  # of each its position in Fields.paths, its kind, the number if it is one, the length of a text
     texts: list[bytes]
+    lacked: set[int]  # of one event: fields that were appended as absent
+    not_lacked: dict[int, dict[str, Node]]  # of one event, by the id of a node: children that no element lacked yet
 
     def table(self) -> Float64:
         """[V, 4]: `values`."""
@@ -107,7 +109,7 @@ class Scalars(NamedTuple):
 
 def read_document(event: Event, fields: Fields) -> tuple[Scalars, bool]:
     """The values of one event, and whether an array had several elements. Raises as `read_documents` does."""
-    scalars = Scalars([], [])
+    scalars = Scalars([], [], set(), {})
     return scalars, _read_whole(event, fields, scalars)
 
 
@@ -121,6 +123,8 @@ def checked(event: Any) -> Event:
 
 
 def _read_whole(event: Any, fields: Fields, scalars: Scalars) -> bool:
+    scalars.lacked.clear()
+    scalars.not_lacked.clear()
     try:
         return _read(checked(event), fields.root, False, scalars, 1)
     except UnicodeEncodeError as error:
@@ -130,7 +134,7 @@ def _read_whole(event: Any, fields: Fields, scalars: Scalars) -> bool:
 def _read(value: Any, node: Node, in_array: bool, scalars: Scalars, level: int) -> bool:
     """Append everything at a node and below; return whether an array had several elements.
 
-    In an array, an element that lacks a field is one way for the event to lack it, so that is appended too.
+    In an array, an element that lacks a field is one way for the event to lack it, so that is appended too, once.
     """
     several = False
     if level > MAX_LEVELS and isinstance(value, list | tuple | Mapping):
@@ -139,28 +143,27 @@ def _read(value: Any, node: Node, in_array: bool, scalars: Scalars, level: int) 
         for element in value:
             several |= _read(element, node, True, scalars, level + 1)
         if in_array and not value:
-            _lack(node.paths, scalars)
+            _lack(node, scalars)
         return several or len(value) > 1
     if isinstance(value, Mapping):
-        if in_array or len(node.children) < len(value):
+        if len(node.children) < len(value):
             for name, child in node.children.items():
                 if name in value:
                     several |= _read_child(value[name], child, in_array, scalars, level + 1)
-                elif in_array:
-                    _lack(child.paths, scalars)
         else:
             for name in value:
                 if name in node.children:
                     several |= _read_child(value[name], node.children[name], in_array, scalars, level + 1)
-        if in_array and node.path >= 0:
-            _lack([node.path], scalars)
+        if in_array:
+            _lack_itself(node, scalars)
+            _lack_children(node, value, scalars)
         return several
     if not isinstance(value, str | int | float | None | Absent):
         raise TypeError(f"an event has strings, numbers, booleans, null, lists and dicts, not {_name(type(value))}")
     if node.path >= 0:
         _append(node.path, value, scalars)
-    if in_array:
-        _lack([position for position in node.paths if position != node.path], scalars)
+    if in_array and node.children:
+        _lack_children(node, (), scalars)
     return several
 
 
@@ -191,9 +194,30 @@ def _append(path: int, value: Scalar, scalars: Scalars) -> None:
         scalars.values.extend((path, facets.token(value)[0], 0.0, 0))
 
 
-def _lack(paths: Sequence[int], scalars: Scalars) -> None:
-    for path in paths:
-        _append(path, ABSENT, scalars)
+def _lack(node: Node, scalars: Scalars) -> None:
+    """Append that a field and all below are absent."""
+    _lack_itself(node, scalars)
+    if node.children:
+        _lack_children(node, (), scalars)
+
+
+def _lack_itself(node: Node, scalars: Scalars) -> None:
+    if node.path >= 0 and node.path not in scalars.lacked:
+        scalars.lacked.add(node.path)
+        _append(node.path, ABSENT, scalars)
+
+
+def _lack_children(node: Node, element: Container[str], scalars: Scalars) -> None:
+    """Append that the children which an element does not have are absent, with all below.
+
+    What an earlier element lacked is not looked at again: many elements that lack many fields cost their sum.
+    """
+    children = scalars.not_lacked.get(id(node))
+    if children is None:
+        children = scalars.not_lacked[id(node)] = {**node.children}
+    if children:
+        for name in [name for name in children if name not in element]:
+            _lack(children.pop(name), scalars)
 
 
 def read_events(events: Sequence[Event | bytes], fields: Fields) -> tuple[Values, Callable[[int], Event]]:

@@ -56,12 +56,17 @@ class Within:
     def _distance_m(self, latitude: float, turn: float) -> float:
         """The haversine formula."""
         a, b = radians(latitude), radians(self.latitude)
-        half = sin((a - b) / 2) ** 2 + cos(a) * cos(b) * sin(radians(turn) / 2) ** 2
+        half = sin((a - b) / 2) ** 2 + _cosine(latitude) * _cosine(self.latitude) * sin(radians(turn) / 2) ** 2
         return RADIUS_M * (2 * asin(sqrt(half)) if half < 1 else pi)
 
     def __str__(self) -> str:
         place = f"{show(self.latitude)}, {show(self.longitude)}"
         return f"at most {show(self.metres)} m from {place}, with the longitude in"
+
+
+def _cosine(latitude: float) -> float:
+    """The cosine of a latitude in degrees. It is 0 at a pole, whose angle in radians is not exactly a double."""
+    return 0.0 if abs(latitude) == 90 else cos(radians(latitude))
 
 
 def _number(value: Scalar) -> float:

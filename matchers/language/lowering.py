@@ -18,7 +18,6 @@ from matchers.language.model import (
     Contains,
     OneOf,
     Operator,
-    Part,
     Path,
     Pattern,
     Predicate,
@@ -68,8 +67,8 @@ def _all(pattern: Pattern) -> tuple[list[Alternative], int]:
         choices.append(choice)
         ranges = ranges * len(choice) + added * alternatives
         alternatives *= len(choice)
-        _check(part, alternatives, ranges)
-        _check_growth(part, ranges, written)
+        _check(part.path, alternatives, ranges)
+        _check_growth(part.path, ranges, written)
     return [list(chain.from_iterable(chosen)) for chosen in product(*choices)], written
 
 
@@ -81,7 +80,7 @@ def _one_of(part: OneOf) -> tuple[list[Alternative], int]:
         lowered += alternatives
         written += within
         ranges += _ranges(alternatives)
-        _check(part, len(lowered), ranges)
+        _check(part.path, len(lowered), ranges)
     return lowered, written
 
 
@@ -215,26 +214,25 @@ def _single(condition: Constraint | Contains | Compared) -> int:
     return sum(map(count_within, cast("tuple[Operator, ...]", condition.residual)))
 
 
-def _check_growth(part: Part, ranges: int, written: int) -> None:
+def _check_growth(path: Path, ranges: int, written: int) -> None:
     """Check the growth by the parts up to this one. Later parts cannot repair it: there are more than MAX_GROWTH
     alternatives then, so each of their ranges adds more than it allows."""
     if ranges > max(FEW_RANGES, MAX_GROWTH * written):
-        path = ("$or",) if isinstance(part, OneOf) else part.path
         raise PatternError(
             path,
             f"the pattern expands to more than {FEW_RANGES} values and ranges, and to more than {MAX_GROWTH} times "
-            "those that it names; use fewer $or and mixed lists, or several subscriptions",
+            "those that it names; use fewer $or, $not of several fields and mixed lists, or several subscriptions",
         )
 
 
-def _check(part: Part, alternatives: int, ranges: int) -> None:
-    path = ("$or",) if isinstance(part, OneOf) else part.path
+def _check(path: Path, alternatives: int, ranges: int) -> None:
     if alternatives > MAX_ALTERNATIVES:
         raise PatternError(
             path,
             f"the pattern expands to more than {MAX_ALTERNATIVES} alternatives. Each wildcard in a list is one, as is "
-            "each pattern of an $or, and each kind in a list that mixes values or numbers with suffix, cidr or "
-            "equals-ignore-case; several such fields multiply. Use fewer, or several subscriptions",
+            "each condition on a whole array or another field, each pattern of an $or, each field of a $not, and each "
+            "kind in a list that mixes values or numbers with suffix, cidr or equals-ignore-case; several such fields "
+            "multiply. Use fewer, or several subscriptions",
         )
     if ranges > MAX_RANGES:
         raise PatternError(path, f"the pattern expands to more than {MAX_RANGES} values and ranges; list fewer")

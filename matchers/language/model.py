@@ -138,8 +138,9 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """A disjunction, `$or`: it holds if one of its patterns holds."""
+    """A disjunction: it holds if one of its patterns holds."""
 
+    path: Path  # of the `$or` or `$not`, or the field whose list it is
     patterns: tuple[Pattern, ...]
 
     def holds(self, view: View) -> bool:

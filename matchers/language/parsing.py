@@ -120,14 +120,14 @@ def _one_of(key: str, node: Any, path: Path, depth: int) -> OneOf:
             patterns.append(Pattern(tuple(_parts(pattern, path, depth + 1))))
         except PatternError as error:
             raise error.within(f"pattern {number} of $or") from None
-    return OneOf(tuple(patterns))
+    return OneOf((*path, key), tuple(patterns))
 
 
 def _not(node: Any, path: Path, depth: int) -> tuple[Part, ...]:
     if not isinstance(node, Mapping) or not node:
         raise PatternError((*path, "$not"), f"takes a pattern of at least one field, not {show(node)}")
     try:
-        return negated(Pattern(tuple(_parts(node, path, depth + 1))))
+        return negated(Pattern(tuple(_parts(node, path, depth + 1))), (*path, "$not"))
     except PatternError as error:
         raise error.within("pattern of $not") from None
 
@@ -144,7 +144,7 @@ def _listed(node: list[Any], path: Path) -> Iterator[Part]:
             if not isinstance(entry, Mapping):
                 operators.append(Equals(literal(entry)))
             elif not _MAY_BE_OF_SEVERAL.isdisjoint(entry) and _is_of_several(entry, 0):
-                of_several.append(Pattern(tuple(_parts_of_several(entry, path))))
+                of_several.append(Pattern(tuple(_parts_of_several(entry, path, 0))))
             else:
                 operators.append(_operator(entry))
     except OperatorError as error:
@@ -155,11 +155,12 @@ def _listed(node: list[Any], path: Path) -> Iterator[Part]:
         yield from of_several[0].parts
     else:
         of_value = [Pattern((Predicate(path, tuple(operators)),))] if operators else []
-        yield OneOf((*of_value, *of_several))
+        yield OneOf(path, (*of_value, *of_several))
 
 
 def _is_of_several(entry: Any, depth: int) -> bool:
-    """Whether an entry of a field's list is about the whole array or another field, or a $and of such."""
+    """Whether an entry of a field's list is about the whole array or another field, or is a $and of such within
+    MAX_DEPTH levels; `_all_of` rejects deeper ones."""
     if not isinstance(entry, Mapping) or len(entry) != 1:
         return False
     ((name, argument),) = entry.items()
@@ -168,15 +169,15 @@ def _is_of_several(entry: Any, depth: int) -> bool:
     return depth < MAX_DEPTH and isinstance(argument, list) and any(_is_of_several(e, depth + 1) for e in argument)
 
 
-def _parts_of_several(entry: Mapping[str, Any], path: Path) -> Iterator[Predicate | Contains | Compared]:
+def _parts_of_several(entry: Mapping[str, Any], path: Path, depth: int) -> Iterator[Predicate | Contains | Compared]:
     ((name, argument),) = entry.items()
     if name == "$and":
-        others = [part for part in argument if not _is_of_several(part, 0)]
+        others = [part for part in argument if not _is_of_several(part, depth + 1)]
         if others:
-            yield Predicate(path, (_all_of(others, 0),))
+            yield Predicate(path, (_all_of(others, depth),))
         for part in argument:
-            if _is_of_several(part, 0):
-                yield from _parts_of_several(part, path)
+            if _is_of_several(part, depth + 1):
+                yield from _parts_of_several(part, path, depth + 1)
         return
     if name == COMPARE_FIELD:
         yield from _compared(argument, path)

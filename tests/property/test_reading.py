@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matchers import Index, MatchingError
+from matchers.index import skeletons
 from matchers.index.fields import Fields
 from matchers.index.kernels.json import DEPTH
 from matchers.index.values import Values, document, joined, read_documents, read_events, read_json_values
@@ -120,6 +121,14 @@ def test_numbers_are_read_to_the_last_bit(numbers: list[str]) -> None:
 @pytest.mark.parametrize("number", ["7254656076277653429e-53", "5474601078393962203e-161", "9475014545230071786e-168"])
 def test_numbers_for_which_64_bits_of_a_power_of_ten_are_not_enough(number: str) -> None:
     assert check([f'{{"x": {number}}}'.encode()], [("x",)]) == 1
+
+
+@pytest.mark.parametrize("n", [1, FEW_EVENTS + 1])
+def test_a_number_with_an_exponent_beyond_what_the_kernel_counts_is_left(n: int) -> None:
+    event = b'{"x": 0.' + b"0" * 100_100 + b"1e100200}"
+    assert check([event], [("x",)]) == 0
+    assert skeletons.Skeletons.of(*skeletons.joined([event])).shape.tolist() == [-1]
+    assert Index.build({"s": {"x": [1e99]}}).match([event] * n) == [["s"]] * n
 
 
 TAKEN = [

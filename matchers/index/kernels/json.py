@@ -33,6 +33,7 @@ _KEY, _FIRST_KEY, _VALUE, _FIRST_VALUE, _AFTER = 0, 1, 2, 3, 4  # what may come 
 
 _MASK = (1 << 64) - 1
 _LOWEST, _HIGHEST = -342, 308  # powers of ten that a double may need
+_MOST_POWER = 100_000  # numbers with an exponent from here on are left to the slower reader
 
 
 def _powers() -> tuple[np.ndarray, np.ndarray]:
@@ -510,9 +511,9 @@ def scan_number(blob: Any, i: int, end: int) -> Any:
         first = i
         power = 0
         while i < end and 0x30 <= blob[i] <= 0x39:
-            power = min(power * 10 + int(blob[i]) - 0x30, 100_000)
+            power = min(power * 10 + int(blob[i]) - 0x30, _MOST_POWER)
             i += 1
-        if i == first:
+        if i == first or power == _MOST_POWER:
             return none
         exponent += -power if down else power
     if digits > 19 or exponent < -300 or exponent > 280:

@@ -16,6 +16,7 @@ from unicodedata import category
 MAX_STATES = 250  # that an expression needs, its repetitions written out
 MAX_NESTED_PARENTHESES = 100
 MAX_REPEAT = 1_000  # as in RE2
+MAX_MEMBERS = 1_000  # of a [...]: different characters, ranges and classes
 
 Test = Callable[[str], bool]  # of a character
 
@@ -251,35 +252,45 @@ class _ExpressionReader:
 
     def _set(self) -> Character:
         negated = self._next("^")
-        members: list[Test] = []
+        singles: set[str] = set()
+        others: list[Test] = []  # of ranges and classes
         first = True
         while first or not self._next("]"):
             first = False
-            if self._next("[:"):
-                members.append(self._posix())
-                continue
-            low = self._member()
-            if not low.only or not self._text.startswith("-", self._at) or self._text.startswith("-]", self._at):
-                members.append(low.test)
-                continue
-            self._at += 1
-            high = self._member()
-            if not high.only or high.only < low.only:
-                raise ExpressionError("a range in [] goes from a lower to a higher character")
-            members.append(_between(low.only, high.only))
-        return Character(lambda c: any(test(c) for test in members) is not negated)
+            member = self._member()
+            if member.only:
+                singles.add(member.only)
+            else:
+                others.append(member.test)
+            if len(singles) + len(others) > MAX_MEMBERS:
+                raise ExpressionError(f"a [] has more than {MAX_MEMBERS} different characters, ranges and classes")
+        return Character(lambda c: (c in singles or any(test(c) for test in others)) is not negated)
 
     def _member(self) -> Character:
+        """A character, a range or a class."""
+        if self._next("[:"):
+            return self._posix()
+        low = self._end()
+        if not low.only or not self._text.startswith("-", self._at) or self._text.startswith("-]", self._at):
+            return low
+        self._at += 1
+        high = self._end()
+        if not high.only or high.only < low.only:
+            raise ExpressionError("a range in [] goes from a lower to a higher character")
+        return _between(low.only, high.only)
+
+    def _end(self) -> Character:
+        """What may end a range: a character or an escape."""
         character = self._take("[]")
         return self._escaped() if character == "\\" else _just(character)
 
-    def _posix(self) -> Test:
+    def _posix(self) -> Character:
         end = self._text.find(":]", self._at)
         name = self._text[self._at : end] if end >= 0 else ""
         if name.removeprefix("^") not in _POSIX:
             raise ExpressionError(f"[:{name}:] is not a class; known: {', '.join(_POSIX)}")
         self._at = end + 2
-        return _of_class(_POSIX[name.removeprefix("^")], name.startswith("^")).test
+        return _of_class(_POSIX[name.removeprefix("^")], name.startswith("^"))
 
 
 def _is_count(text: str) -> bool:
@@ -290,8 +301,8 @@ def _just(character: str) -> Character:
     return Character(lambda c: c == character, character)
 
 
-def _between(low: str, high: str) -> Test:
-    return lambda c: low <= c <= high
+def _between(low: str, high: str) -> Character:
+    return Character(lambda c: low <= c <= high)
 
 
 def _of_class(members: frozenset[str], negated: bool) -> Character:

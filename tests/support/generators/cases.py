@@ -584,6 +584,12 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
         True,
     ),
     (
+        "the pole itself, at another longitude",
+        {"x": [{"geo-distance": {"longitude": "y", "from": [90, 0], "metres": 0}}]},
+        {"x": 90, "y": 77},
+        True,
+    ),
+    (
         "a position that is not near",
         {"x": [{"exists": True}], "$not": {"x": [{"geo-distance": NEAR_VIENNA}]}},
         {"x": 49.1951, "y": 16.6068},

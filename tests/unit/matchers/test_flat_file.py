@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from pathlib import Path
 
@@ -60,6 +61,19 @@ def test_writing_replaces_the_file_and_leaves_no_part(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         write(path, {"no JSON": object()}, {})
     assert list(read(path)[1]) == ["other"]
+    assert [p.name for p in tmp_path.iterdir()] == ["index"]
+
+
+def test_a_file_that_is_written_twice_at_a_time_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "index"
+
+    def write_meanwhile(descriptor: int) -> None:
+        monkeypatch.undo()
+        write(path, {}, {"other": np.zeros(5)})
+
+    monkeypatch.setattr(os, "fsync", write_meanwhile)
+    written(path)
+    assert read(path, check=True)[0] == {"kind": "ä test", "n": 3}
     assert [p.name for p in tmp_path.iterdir()] == ["index"]
 
 

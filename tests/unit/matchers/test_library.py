@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from decimal import Decimal
 from http import HTTPStatus
 from random import Random
 from types import MappingProxyType
@@ -18,6 +21,7 @@ from matchers import Index, MatchingError
 from matchers.algorithms.scan import Scan
 from matchers.algorithms.tiles import Tiles
 from matchers.index import single, values
+from matchers.index.fields import Fields
 from matchers.index.json_event import parsed
 from matchers.index.skeletons import Skeletons, joined
 from matchers.index.templates import FEWEST_DOCUMENTS
@@ -70,6 +74,12 @@ def test_what_is_neither_a_document_nor_bytes_is_no_event(n: int, event: Any) ->
 def test_a_forgotten_list_of_events_is_rejected(events: Any) -> None:
     with pytest.raises(TypeError, match=r"for one write match\(\[event\]\)"):
         Index.build(PATTERNS).match(events)
+
+
+@pytest.mark.parametrize("ids", ["ab", b"ab"])
+def test_one_id_in_the_place_of_a_list_is_rejected(ids: Any) -> None:
+    with pytest.raises(MatchingError, match=r"update takes a list of ids; for one write remove=\[id\], not a"):
+        Index.build({"a": {}, "b": {}}).update(remove=ids)
 
 
 def nested(levels: int) -> Any:
@@ -159,6 +169,61 @@ def test_patterns_with_half_of_a_pair_of_surrogates_are_rejected(n: int, pattern
         Index.build({f"s{i}": pattern for i in range(n)})
 
 
+@pytest.mark.parametrize("n", [2, FEW_EVENTS + 1])
+@pytest.mark.parametrize("at", [0, 1])
+@pytest.mark.parametrize(
+    ("event", "kind", "reason"),
+    [
+        (b"{", MatchingError, "an event is not JSON"),
+        ({"symbol": "\ud800"}, MatchingError, "an event has an unpaired surrogate"),
+        ({"symbol": {1}}, TypeError, "an event has strings, numbers"),
+        (5, TypeError, "an event is a dict"),
+    ],
+)
+def test_an_error_in_a_list_of_events_names_the_first_wrong_one(
+    event: Any, kind: type[Exception], reason: str, at: int, n: int
+) -> None:
+    index = Index.build(PATTERNS)
+    with pytest.raises(kind, match=f"^{reason}"):
+        index.match([event])
+    with pytest.raises(kind, match=f"^event {at}: {reason}"):
+        index.match([b"{}"] * at + [event] * (n - at))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Decimal(150), np.int64(150), np.True_, {150}, datetime(2026, 1, 1, tzinfo=UTC), "\ud800", nested(64)],
+    ids=["a decimal", "numpy's integer", "numpy's truth", "a set", "a date", "half a pair", "65 levels"],
+)
+def test_an_explanation_rejects_the_events_that_match_rejects(value: Any) -> None:
+    index = Index.build(PATTERNS)
+    event = {"price": value, "symbol": "IBM"}
+    with pytest.raises((TypeError, MatchingError)) as rejected:
+        index.match([event])
+    for id in ("ibm", "suffix"):
+        with pytest.raises(rejected.type, match=re.escape(str(rejected.value))):
+            index.explain(event, id)
+
+
+@pytest.mark.parametrize("subscriptions", [{}, PATTERNS], ids=["none", "some"])
+@pytest.mark.parametrize(
+    ("algorithm", "options", "reason"),
+    [
+        ("tiles", {"treads": 2}, "options of tiles: .*unexpected keyword argument 'treads'"),
+        ("tiles", {"threads": "2"}, "options of tiles: "),
+        ("tiles", {"tile": 0}, "options of tiles: threads and fewest must be 1 or more"),
+        ("scan", {"threads": 2}, "options of scan: "),
+        ("auto", {"attributes": 0}, "options of auto: attributes of an event must be above 0"),
+        ("scam", {"threads": 2}, "unknown algorithm 'scam'"),
+    ],
+)
+def test_options_are_checked_when_an_index_is_built(
+    algorithm: str, options: dict[str, Any], reason: str, subscriptions: dict[str, Any]
+) -> None:
+    with pytest.raises(MatchingError, match=f"^{reason}"):
+        Index.build(subscriptions, algorithm, **options)
+
+
 @pytest.mark.parametrize("n", [1, FEW_EVENTS + 1])
 def test_a_value_that_json_does_not_know_is_rejected(n: int) -> None:
     with pytest.raises(TypeError, match="not set"):
@@ -192,6 +257,17 @@ def test_an_event_has_no_texts_of_a_longer_one_before() -> None:
     index = Index.build({"folded": {"t": [{"equals-ignore-case": "ab"}]}, "u": {"u": ["c"]}})
     for event, expected in [({"t": "ab" * 5_000}, []), ({"t": "AB"}, ["folded"]), ({"u": "c"}, ["u"]), ({}, [])]:
         assert index.match([event, json.dumps(event).encode()]) == [expected] * 2
+
+
+@pytest.mark.parametrize(
+    ("element", "n"),
+    [({}, 201), (5, 201), ([], 201), ({"f0": {}}, 201), ({"f0": {"z": 1}}, 200 + 10_000), ({"y": 1}, 201)],
+    ids=["an empty object", "a number", "an empty array", "an empty field", "a field", "another field"],
+)
+def test_a_field_that_many_elements_lack_is_read_as_absent_once(element: Any, n: int) -> None:
+    fields = Fields.of([("items", f"f{i}") for i in range(200)] + [("items", "f0", "z")])
+    event = {"items": [element] * 10_000}
+    assert np.diff(values.read_documents([event, {}, event], fields).offsets).tolist() == [n, 0, n]
 
 
 @pytest.mark.parametrize("algorithm", ["scan", "tiles"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,10 @@ def table(*rows: tuple[int, int, float, float], s: int = 3, a: int = 2) -> Subsc
 def rows(built: SubscriptionTable) -> list[tuple[float, ...]]:
     arrays = (built.subscription, built.column, built.low, built.high)
     return list(zip(*(a.tolist() for a in arrays), strict=True))
+
+
+def from_values(*arrays: Any) -> EventBatch:
+    return EventBatch.from_values(*arrays, n_events=1, n_columns=2)
 
 
 def test_intervals_are_sorted_and_joined() -> None:
@@ -86,6 +91,10 @@ def test_arrays_cannot_be_changed_behind_an_index() -> None:
         (((0, 2, 0, 1),), "column must lie within 0 .. 1, not 2 .. 2"),
         (((-1, 0, 0, 1),), "subscription must lie within"),
         (((0.5, 0, 0, 1),), "subscription must hold integers, not float64"),
+        ((([0, 1], 0, 0, 1), (0, 0, 0, 1)), "subscription must hold integers: "),
+        (((0, 0, "a", 1),), "low must hold numbers: could not convert string to float"),
+        (((0, 0, 0, [1, 2]), (0, 0, 0, 1)), "high must hold numbers: "),
+        (((0, 0, 10**400, 1),), "low must hold numbers: "),
     ],
 )
 def test_what_a_table_rejects(arguments: Any, reason: str) -> None:
@@ -93,16 +102,28 @@ def test_what_a_table_rejects(arguments: Any, reason: str) -> None:
         table(*arguments)
 
 
-def test_what_batches_reject() -> None:
-    with pytest.raises(TableError, match=r"\[events, columns\], not of 1 dimension"):
-        EventBatch.from_dense([1.0, 2.0])
-    with pytest.raises(TableError, match="arrays of one length"):
-        EventBatch.from_values([0], [0, 1], [1.0], n_events=1, n_columns=2)
-    offsets, column, value = np.array([0, 1]), np.zeros(2, np.int32), np.zeros(2)
-    with pytest.raises(TableError, match="column must be an array of int32, not of int64"):
-        EventBatch(offsets, column.astype(np.int64), value, 1)
-    with pytest.raises(TableError, match="value must be contiguous"):
-        EventBatch(offsets, column, np.zeros(4)[::2], 1)
+ONE: list[Any] = [np.array([0, 1]), np.zeros(1, np.int32), np.zeros(1), 1]  # an event
+
+
+@pytest.mark.parametrize(
+    ("build", "arguments", "reason"),
+    [
+        (EventBatch.from_dense, ([1.0, 2.0],), r"\[events, columns\], not of 1 dimension"),
+        (EventBatch.from_dense, ([[1.0], [1.0, 2.0]],), "values must hold numbers: "),
+        (EventBatch.from_dense, ([["a"]],), "values must hold numbers: could not convert string to float"),
+        (from_values, ([0], [0, 1], [1.0]), "arrays of one length"),
+        (from_values, ([0], [0], ["a"]), "value must hold numbers: could not convert string to float"),
+        (from_values, ([0], [[0], [0, 1]], [1.0]), "column must hold integers: "),
+        (EventBatch, (*ONE[:1], np.zeros(1, np.int64), *ONE[2:]), "column must be an array of int32, not of int64"),
+        (EventBatch, (*ONE[:2], np.zeros(4)[::2], 1), "value must be contiguous"),
+        (EventBatch, ([0, 1], *ONE[1:]), "offsets must be an array of int64, not a list"),
+        (EventBatch, (*ONE[:2], 0.5, 1), "value must be an array of float64, not a float"),
+        (EventBatch, (*ONE[:2], np.zeros((1, 1)), 1), "value must have one dimension, not 2"),
+    ],
+)
+def test_what_batches_reject(build: Callable[..., EventBatch], arguments: tuple[Any, ...], reason: str) -> None:
+    with pytest.raises(TableError, match=reason):
+        build(*arguments)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

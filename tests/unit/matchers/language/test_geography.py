@@ -35,6 +35,13 @@ def test_known_distances(a: tuple[float, float], b: tuple[float, float], km: flo
     assert not is_within(Within(*a, 995 * km), *b)
 
 
+@pytest.mark.parametrize("pole", [90, -90.0])
+@pytest.mark.parametrize(("longitude", "other"), [(0.0, 90.0), (-180.0, 0.0), (16.4, 180.0)])
+def test_a_pole_has_one_position_at_all_longitudes(pole: float, longitude: float, other: float) -> None:
+    assert is_within(Within(pole, longitude, 0.0), pole, other)
+    assert not is_within(Within(pole, longitude, 0.0), -pole, other)
+
+
 @given(latitudes, longitudes, latitudes, longitudes, distances)
 def test_a_position_is_within_if_the_straight_line_through_the_earth_is_short_enough(
     latitude: float, longitude: float, latitude_2: float, longitude_2: float, metres: float

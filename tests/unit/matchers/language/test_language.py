@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from random import Random
 from typing import Any
 
@@ -53,19 +54,36 @@ def test_deep_nesting_is_rejected() -> None:
         parse(pattern)
 
 
+ONE_OF_SEVERAL: dict[str, Any] = {"compare-field": ["=", "y"]}
+
+
 def test_as_many_levels_as_the_limit_says_are_accepted_and_one_more_is_not() -> None:
     objects: Any = [1]
     alternatives: Any = {"x": [1]}
     conditions: Any = "a"
+    of_several: Any = ONE_OF_SEVERAL
     for _ in range(MAX_DEPTH):
         objects, conditions = {"x": objects}, {"$and": [conditions]}
+        of_several = {"$and": [ONE_OF_SEVERAL, of_several]}
     for _ in range(MAX_DEPTH - 1):  # the pattern within is one level itself
         alternatives = {"$or": [alternatives]}
-    for pattern in (objects, alternatives, {"x": [conditions]}):
+    for pattern in (objects, alternatives, {"x": [conditions]}, {"x": [of_several]}):
         parse(pattern)
-    for pattern in ({"x": objects}, {"$or": [alternatives]}, {"x": [{"$and": [conditions]}]}):
+    for pattern in (
+        *({"x": objects}, {"$or": [alternatives]}, {"x": [{"$and": [conditions]}]}),
+        *({"x": [{"$and": [of_several]}]}, {"x": [{"$and": ["a", of_several]}]}),
+    ):
         with pytest.raises(PatternError, match="nested deeper than 32"):
             parse(pattern)
+
+
+@pytest.mark.parametrize("others", [[ONE_OF_SEVERAL], ["a"], [{"contains-none": ["b"]}, "a"]])
+def test_deep_nesting_of_and_is_rejected_whatever_it_holds(others: list[Any]) -> None:
+    condition: Any = ONE_OF_SEVERAL
+    for _ in range(1_000):
+        condition = {"$and": [*others, condition]}
+    with pytest.raises(PatternError, match=r"field x: \$and is nested deeper than 32"):
+        parse({"x": [condition]})
 
 
 def test_too_many_alternatives_are_rejected_before_they_are_made() -> None:
@@ -83,6 +101,27 @@ def test_too_many_alternatives_are_rejected_before_they_are_made() -> None:
     many = {"x": list(range(10_000)), "$or": [{"y": [i]} for i in range(100)]}
     with pytest.raises(PatternError, match=r"field \$or: the pattern expands to more than 100000 values"):
         lower(parse(many))
+
+
+ALTERNATIVES = [{"x": [i]} for i in range(1_001)]
+FIELDS = {f"f{i}": [1] for i in range(1_001)}
+CHOICE = {"$or": ALTERNATIVES[:30]}
+TOO_LARGE: list[tuple[str, dict[str, Any]]] = [
+    ("$or", {"$or": ALTERNATIVES}),
+    ("a.$or", {"a": {"$or": ALTERNATIVES}}),
+    ("x", {"x": [{"contains-all": ["a", i]} for i in range(1_001)]}),
+    ("a.x", {"a": {"x": ["a", *({"compare-field": ["=", f"f{i}"]} for i in range(1_000))]}}),
+    ("$not", {"$not": FIELDS}),
+    ("a.$not", {"a": {"$not": FIELDS}}),
+    ("$not", {"$not": {"$or": [{"y": [1]}, FIELDS]}}),
+    ("b.$or", {"a": CHOICE, **dict(list(FIELDS.items())[:20]), "b": CHOICE}),
+]
+
+
+@pytest.mark.parametrize(("field", "pattern"), TOO_LARGE)
+def test_a_limit_of_expansion_names_the_field_or_operator_that_exceeds_it(field: str, pattern: dict[str, Any]) -> None:
+    with pytest.raises(PatternError, match=rf"^field {re.escape(field)}: the pattern expands to more than"):
+        lower(parse(pattern))
 
 
 NEVER: list[Any] = [{"numeric": [">", 5, "<", 3]}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from random import Random
 
 import pytest
@@ -13,6 +14,8 @@ from matchers.language.regex.expressions import ExpressionError, literal, parse
 from tests.support.generators.workloads import TEXTS
 
 ALPHABET = "ab1_\n é"
+OF_THOUSAND = "".join(chr(0x4E00 + n) for n in range(1_000))
+TOO_MANY = "a [] has more than 1000 different characters, ranges and classes"
 
 
 def expression(r: Random, depth: int = 3) -> str:
@@ -110,6 +113,9 @@ def test_the_literal_ends_of_an_expression(text: str, first: str, last: str, who
         (r"\x{1F600}.", "\U0001f600x", "x"),
         (r"\d", "1", "٣"),
         ("a.c", "a\U0001f600c", "a\nc"),
+        pytest.param(f"[{OF_THOUSAND}]+", OF_THOUSAND, "a", id="a thousand characters"),
+        pytest.param(f"[^{OF_THOUSAND}]+", "ab", OF_THOUSAND[-1], id="all but a thousand characters"),
+        pytest.param("[" + "a" * 990_000 + "]*", "aaa", "b", id="one character, 990,000 times"),
         ("(a*)*", "aaa", "ab"),
         ("(a|)+b", "aab", "c"),
     ],
@@ -138,6 +144,8 @@ def test_what_python_writes_otherwise(text: str, yes: str, no: str) -> None:
         ("[b-a]", "a range in [] goes from a lower"),
         ("[a-\\d]", "a range in [] goes from a lower"),
         ("[[:alfa:]]", "[:alfa:] is not a class"),
+        pytest.param(f"[{OF_THOUSAND}a]", TOO_MANY, id="more than a thousand characters"),
+        pytest.param("[^" + r"a-b\d" * 501 + "]", TOO_MANY, id="more than a thousand ranges and classes"),
         ("(?=a)", "no flags, names or lookaround"),
         ("(?i)a", "no flags"),
         (r"(a)\1", r"\1 is not supported"),
@@ -158,6 +166,16 @@ def test_what_is_no_expression(text: str, reason: str) -> None:
 def test_no_expression_makes_a_text_be_read_twice() -> None:
     for text in ("(a*)*b", "(a|aa)+b", "(a?){30}a{30}b", "(.*a){20}b"):  # exponential by backtracking
         assert not automaton(text).matches("a" * 5_000)
+
+
+def test_a_repeated_character_of_a_class_takes_no_memory() -> None:
+    tracemalloc.start()
+    try:
+        parse("[" + "a" * 50_000 + "]")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 500_000
 
 
 def test_an_automaton_forgets_steps_and_goes_on() -> None:
