@@ -130,5 +130,7 @@ def _check_options(algorithm: str, options: Mapping[str, Any]) -> None:
     nothing = SubscriptionTable.from_intervals([], [], [], [], n_subscriptions=0, n_columns=0)
     try:
         named(algorithm)(nothing, **options)
+    except MatchingError:
+        raise
     except (TypeError, ValueError) as error:
         raise MatchingError(f"options of {algorithm}: {error}") from None

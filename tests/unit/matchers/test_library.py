@@ -211,9 +211,9 @@ def test_an_explanation_rejects_the_events_that_match_rejects(value: Any) -> Non
     [
         ("tiles", {"treads": 2}, "options of tiles: .*unexpected keyword argument 'treads'"),
         ("tiles", {"threads": "2"}, "options of tiles: "),
-        ("tiles", {"tile": 0}, "options of tiles: threads and fewest must be 1 or more"),
+        ("tiles", {"tile": 0}, "threads and fewest must be 1 or more"),
         ("scan", {"threads": 2}, "options of scan: "),
-        ("auto", {"attributes": 0}, "options of auto: attributes of an event must be above 0"),
+        ("auto", {"attributes": 0}, "attributes of an event must be above 0"),
         ("scam", {"threads": 2}, "unknown algorithm 'scam'"),
     ],
 )
