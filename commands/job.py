@@ -6,7 +6,6 @@ import os
 import sys
 import time
 import uuid
-from contextlib import suppress
 from functools import partial
 from typing import Annotated
 
@@ -76,9 +75,6 @@ def run(
         log.info("process_exited", exit_code=code, uptime_s=round(time.monotonic() - began, 1))
         raise typer.Exit(code)
     lineage, stop = lineage or uuid.uuid4().hex, stop_on_signals()
-    if standby:
-        with suppress(OSError):  # the start meets it again, and reports it
-            checkpoint.wait_for_turn(settings.query.checkpoint, stop)
     from streaming.driver import launch, session  # not in the supervisor: Spark's import takes a second, and memory
 
     past = None if restarts is None else RestartHistory(restarts, last_exit_code, progress)

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -94,16 +93,6 @@ def opened(location: str, query: str, *, stands_by: bool = False) -> Iterator[Lo
             )
         _claim(directory / "query.json", query)
         yield own
-
-
-def wait_for_turn(location: str, stop: threading.Event) -> None:
-    """Wait until a process may run the job or prepare to stand by. It does so before it loads Spark: after a kill of
-    both processes, the job would otherwise share the processors with the start of its standby. Raises OSError."""
-    if is_local(location):
-        directory = _directory(location)
-        directory.mkdir(parents=True, exist_ok=True)
-        with lock.opened(directory) as own:
-            own.reserve(stop)
 
 
 def is_standby_ready(location: str) -> bool:

@@ -46,4 +46,4 @@ def test_the_time_of_a_child_that_has_ended_counts_for_its_parent() -> None:
         process.communicate(b"\n")
     (_, first), *_ = usage.samples
     assert [*first] == [JOB[1]]
-    assert first[JOB[1]].cpu_s > 0.6
+    assert first[JOB[1]].cpu_s > 0.5  # the clock of processes has ticks

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.process import checkpoint, lock
+from streaming.process import lock
 from tests.support.patience import PATIENCE_S
 
 HOLDER = """
@@ -104,16 +104,3 @@ def test_a_standby_that_is_told_to_stop_does_not_hold_the_lock(tmp_path: Path) -
         assert second.reserve(threading.Event())
         with second.watched():
             assert not second.wait(stop, PATIENCE_S)
-
-
-def test_a_process_waits_for_its_turn_before_it_loads_anything_and_takes_it_later(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(1) as pool, lock.opened(tmp_path) as first, lock.opened(tmp_path) as second:
-        assert first.acquire()
-        waited = pool.submit(checkpoint.wait_for_turn, str(tmp_path), threading.Event())
-        with pytest.raises(TimeoutError):
-            waited.result(0.2)
-        first.started()
-        waited.result(PATIENCE_S)
-        assert second.reserve(threading.Event())
-    checkpoint.wait_for_turn(str(tmp_path), threading.Event())
-    checkpoint.wait_for_turn("s3a://bucket/checkpoint", threading.Event())
