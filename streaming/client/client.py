@@ -279,7 +279,7 @@ class Client:
 
         Without a `group`, reading begins with the first delivery. With one, it begins after the last delivery that the
         group committed, and the readers of a group share the partitions. With `from_now` it begins at the current end;
-        with a group, this holds only for partitions without a committed offset.
+        with a group, only in partitions without a committed offset, and that end is committed at once.
         """
         deliveries = Deliveries.opened(
             self._kafka.cluster,
