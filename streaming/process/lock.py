@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -93,9 +93,11 @@ def opened(directory: Path) -> Iterator[Lock]:
 
 
 def is_standby_ready(directory: Path) -> bool:
-    """Whether a process stands by that has prepared everything."""
-    with (directory / READY).open("a") as file:
+    """Whether a process stands by that has prepared everything. False too if the directory cannot be read: whoever
+    asks for the health of the job needs an answer then, too."""
+    with suppress(OSError), (directory / READY).open() as file:
         return _is_locked(file)
+    return False
 
 
 def _locked(file: IO[str]) -> bool:

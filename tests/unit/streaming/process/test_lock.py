@@ -32,6 +32,7 @@ def test_one_process_runs_and_one_stands_by_and_a_third_waits(tmp_path: Path) ->
         assert second.reserve(stop)
         assert not second.held
         assert not lock.is_standby_ready(tmp_path)
+        assert not lock.is_standby_ready(tmp_path / "deleted")
         second.stands_ready()
         assert lock.is_standby_ready(tmp_path)
         soon.start()
