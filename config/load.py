@@ -238,16 +238,16 @@ def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Nest {"a.b": 1} as {"a": {"b": 1}}. The rest after the second dot is the name of an option."""
     nested: dict[str, Any] = {}
     for name, value in flat.items():
-        node, *keys = name.split(".", 2)
-        if not keys:
-            nested[node] = value
-            continue
-        inner = nested.setdefault(node, {})
-        for key in keys[:-1]:
-            inner = inner.setdefault(key, {}) if isinstance(inner, dict) else inner
-        if not isinstance(inner, dict):
-            raise ConfigError(f"{name} cannot be set: {name.rpartition('.')[0]} has the value {inner!r} as a whole")
-        inner[keys[-1]] = value
+        *sections, key = name.split(".", 2)
+        inner = nested
+        for number, section in enumerate(sections, 1):
+            inner = inner.setdefault(section, {})
+            if not isinstance(inner, dict):
+                whole = ".".join(sections[:number])
+                raise ConfigError(f"{name} cannot be set, because {whole} is set as a whole; set one of them")
+        if isinstance(inner.get(key), dict):
+            raise ConfigError(f"{name} cannot be set as a whole, because parts of it are set; set one of them")
+        inner[key] = value
     return nested
 
 

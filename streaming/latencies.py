@@ -108,7 +108,8 @@ def by_stage(timestamps_ms: Sequence[int] | Int64, taken: float, ended: Sequence
     "publish" and "commit" (epoch s). An event waits from its own timestamp until it is taken; the rest all share.
     """
     latencies = {stage: Latencies() for stage in (*STAGES, TOTAL)}
-    shared = {stage: end - begin for stage, (begin, end) in zip(STAGES[1:], pairwise((taken, *ended)), strict=True)}
+    ends = zip(STAGES[1:], pairwise((taken, *ended)), strict=True)
+    shared = {stage: max(0.0, end - begin) for stage, (begin, end) in ends}  # clocks of two machines may differ
     timestamps = np.array(timestamps_ms, np.float64)
     timestamps = timestamps[credible(timestamps, taken)]
     for stage, end in (("wait", taken), (TOTAL, ended[-1])):

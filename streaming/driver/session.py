@@ -36,7 +36,8 @@ CODE = Path(__file__).resolve().parents[2]
 log = logger("sluice.job")
 
 START_ATTEMPTS = 3  # at starting the JVM
-SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # in names; Spark's own default
+# In names: Spark's own default, and how stores call their keys.
+SECRET = re.compile(r"secret|password|token|credential|private|access[.]?key|[.]key\b", re.IGNORECASE)
 # Spark's log of an idle query has several lines for each time that it fetches offsets, 50 times a second.
 QUERY = "org.apache.spark.sql.execution.streaming"
 # Hadoop's local files start a process for each one that is written, and warn with a stack of the query's end within it.

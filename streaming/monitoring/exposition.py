@@ -38,7 +38,10 @@ class Exposition(Collector):
         return families(self._view())
 
     def page(self, accept: str) -> tuple[str, bytes]:
-        encode, content_type = choose_encoder(accept)
+        try:
+            encode, content_type = choose_encoder(accept)
+        except (TypeError, ValueError):  # a version that is none
+            encode, content_type = choose_encoder("")
         return content_type, encode(self._registry)
 
 

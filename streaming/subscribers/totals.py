@@ -142,7 +142,8 @@ class Totals:
             owner = names.find(notes.subscribers(part.segment).take(position))
             is_there[which] = owner == subscriptions["owner"][which]
         if not (has_one.all() and is_there.all()):
-            self._gone |= dict.fromkeys(self._key(at) for at in np.flatnonzero(~is_there).tolist())
+            written = np.flatnonzero(~is_there & (subscriptions["since_ms"] > 0))
+            self._gone |= dict.fromkeys(map(self._key, written.tolist()))
             written = np.flatnonzero(~has_one & (subscribers["since_ms"] > 0))
             self._gone |= dict.fromkeys(key_of(name) for name in names.at(written))
             row = subscribers.keep(has_one)
@@ -207,13 +208,11 @@ class Totals:
 
     def named(self, names: Sequence[str]) -> list[SubscriberMetrics]:
         """The metrics of the subscribers of these names that have any."""
-        row = self._subscribers.rows(Texts.of(names))
-        return list(self.metrics_of(row[self._subscribers["since_ms"][row] > 0]))
+        return list(self.metrics_of(_with_metrics(self._subscribers, names)))
 
     def subscriptions_named(self, ids: Sequence[str]) -> list[SubscriptionMetrics]:
         """The metrics of the subscriptions with these ids that have any."""
-        row = self._subscriptions.rows(Texts.of(ids))
-        return list(self.subscription_metrics_of(row[self._subscriptions["since_ms"][row] > 0]))
+        return list(self.subscription_metrics_of(_with_metrics(self._subscriptions, ids)))
 
     @property
     def _tables(self) -> tuple[NamedRows, NamedRows]:
@@ -238,6 +237,13 @@ class Totals:
             for column in ("matches", "last_event_ms", "since_ms"):
                 table[column][at] = 0
         table["owner"][row] = owner
+
+
+def _with_metrics(table: NamedRows, names: Sequence[str]) -> Int64:
+    """The rows of those of these names that have metrics; the others get no row."""
+    row = table.names.find(Texts.of(names)).astype(np.int64)
+    row = row[row >= 0]
+    return row[table["since_ms"][row] > 0]
 
 
 def _add_times(table: NamedRows, row: Int64, last_event_ms: Int64, now_ms: int) -> None:

@@ -72,9 +72,10 @@ class Server:
     ) -> None:
         try:
             listener = _listener(host, port)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # a name that cannot be one of a host
+            reason = error.strerror if isinstance(error, OSError) else error
             raise JobError(
-                f"monitoring.host = {host!r}, monitoring.port = {port}: cannot listen there: {error.strerror}; "
+                f"monitoring.host = {host!r}, monitoring.port = {port}: cannot listen there: {reason}; "
                 "port 0 takes a free one"
             ) from None
         self._host, self._port = listener.getsockname()[:2]

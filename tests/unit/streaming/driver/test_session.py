@@ -132,3 +132,20 @@ def test_a_jvm_that_writes_no_class_archive_or_is_not_ours_goes_on(
             session.keep_class_archive(tmp_path)
             assert not gateway.ended
             assert process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        ("spark.hadoop.fs.s3a.secret.key", True),
+        ("spark.hadoop.fs.s3a.access.key", True),
+        ("spark.hadoop.fs.s3a.encryption.key", True),
+        ("spark.hadoop.fs.azure.account.key.store.dfs.core.windows.net", True),
+        ("spark.hadoop.fs.gs.auth.service.account.private.key", True),
+        ("spark.driver.memory", False),
+        ("spark.driver.extraClassPath", False),
+        ("spark.jars.packages", False),
+    ],
+)
+def test_no_key_of_a_store_is_on_the_command_line_of_the_jvm(name: str, is_secret: bool) -> None:
+    assert bool(session.SECRET.search(name)) is is_secret

@@ -349,6 +349,18 @@ def test_the_process_is_there_too() -> None:
     assert {"process_resident_memory_bytes", "process_cpu_seconds", "python_info"} <= families(busy()).keys()
 
 
+@pytest.mark.parametrize("accept", ["text/plain;version=x", "application/openmetrics-text; version=1.0.0-rc", "", "?"])
+def test_a_version_of_metrics_that_is_none_gets_plain_text(accept: str) -> None:
+    kind, text = Exposition(busy).page(accept)
+    assert kind.startswith("text/plain")
+    assert text.startswith(b"# HELP")
+
+
+def test_clocks_of_two_machines_never_make_a_stage_negative() -> None:
+    latencies = by_stage([999_999_000], 1_000.0, (999.0, 1_000.5, 1_000.6))
+    assert all(of.summary()["max"] >= 0 for of in latencies.values() if of.summary()["max"] is not None)
+
+
 def test_open_metrics_are_given_to_who_asks_for_them() -> None:
     kind, text = Exposition(busy).page("application/openmetrics-text; version=1.0.0")
     assert kind.startswith("application/openmetrics-text")

@@ -154,8 +154,9 @@ def test_a_port_that_is_taken_is_named() -> None:
         port = int(first.url.rpartition(":")[2])
         with pytest.raises(JobError, match=rf"monitoring.port = {port}: cannot listen there: Address already in use"):
             Server("127.0.0.1", port, busy)
-    with pytest.raises(JobError, match=r"monitoring.host = '192.0.2.1'"):
-        Server("192.0.2.1", 0, busy)
+    for host in ("192.0.2.1", "a..b", f"{'a' * 64}.example"):
+        with pytest.raises(JobError, match=f"monitoring.host = '{host}'"):
+            Server(host, 0, busy)
 
 
 def test_the_port_that_was_asked_for_is_taken_again_at_once() -> None:

@@ -166,6 +166,21 @@ def test_who_has_no_subscription_any_more_is_forgotten() -> None:
     assert {record.key: record.value is None for record in written(totals)} == {b"bob": False, b"bob/b": False}
 
 
+def test_looking_up_names_without_metrics_changes_nothing() -> None:
+    subscribed = state()
+    apply(subscribed, [change(0, "a", {"subscriber": "ann", "pattern": {"x": [1]}})])
+    totals = Totals("q")
+    assert (totals.named(["ann", "bob"]), totals.subscriptions_named(["a", "b"])) == ([], [])
+    totals.forget(key_of("bob", "b"))  # a tombstone in the topic leaves a name too
+    totals.sweep(subscribed.snapshot)
+    assert written(totals) == []
+    totals.add(report({"ann": {"a": 1}}), 100)
+    assert [one.subscription for one in totals.subscriptions_named(["a", "b"])] == ["a"]
+    assert [one.subscriber for one in totals.named(["bob", "ann"])] == ["ann"]
+    totals.sweep(subscribed.snapshot)
+    assert {record.key: record.value is None for record in written(totals)} == {b"ann": False, b"ann/a": False}
+
+
 def test_what_changed_is_written_in_turn_and_no_faster_than_the_limit() -> None:
     totals = Totals("q")
     names = [f"n{i}" for i in range(6)]
