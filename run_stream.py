@@ -147,11 +147,13 @@ def _flags(
 
 
 def _open_closed_streams() -> None:
-    """Open the standard streams that are closed (`>&-`): a file that is opened later would get their numbers."""
+    """Open the standard streams that are closed (`>&-`): a file that is opened later would get their numbers. A closed
+    input stays one for the commands, which report it."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
-            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w"))
+            if number:
+                setattr(sys, name, os.fdopen(number, "w"))
 
 
 def main() -> None:

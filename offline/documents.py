@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from offline.files import batches, content, lines, name_of
 from streaming.codecs import Undecodable, decode_event
 from streaming.codecs.depth import checked
 from streaming.documents.instants import at
-from streaming.documents.subscriptions import Change, Rejected, Subscription, parsed, read_document
+from streaming.documents.subscriptions import Change, Rejected, Subscription, check_size, parsed, read_document
 from streaming.text_format import plain
 
 Event = dict[str, Any]
@@ -83,13 +84,21 @@ def subscriptions(file: Path) -> Iterator[Document | Rejection]:
     return _from_json(name, content(file))
 
 
-def read(place: Location, key: str | None, document: Any) -> Document | Rejection:
-    """Read a subscription from Python's form of JSON. `key` is its id if the document has none."""
+def read(place: Location, key: str | None, document: Any, size: int | None = None) -> Document | Rejection:
+    """Read a subscription from Python's form of JSON. `key` is its id if the document has none, `size` the bytes that
+    it is written in, by default as few as possible."""
     try:
-        return Document(place, read_document(key, document), document["pattern"])
+        change = read_document(key, document)
+        check_size(change.subscription.id, _size(document) if size is None else size)
+        return Document(place, change, document["pattern"])
     except Rejected as error:
         id = document.get("id") if isinstance(document, dict) else None
         return Rejection(place, error.id or (id if isinstance(id, str) else None), str(error))
+
+
+def _size(document: Any) -> int:
+    """The bytes of a document that is written as short as possible."""
+    return len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass"))
 
 
 def latest(results: Iterable[Document | Rejection], rejected: Callable[[Rejection], None]) -> dict[str, Document]:
@@ -138,7 +147,7 @@ def _read_text(place: Location, text: bytes) -> Document | Rejection:
         document = parsed(text)
     except orjson.JSONDecodeError as error:
         return Rejection(place, None, _of_line(f"not JSON: {error}", text))
-    return read(place, None, document)
+    return read(place, None, document, len(text))
 
 
 def _of_line(reason: str, text: bytes) -> str:

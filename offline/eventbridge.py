@@ -15,9 +15,9 @@ import orjson
 from matchers.errors import PatternError
 from matchers.language.model import Path as Field
 from matchers.language.operators import show
-from matchers.language.parsing import MAX_DEPTH
+from matchers.language.parsing import MAX_DEPTH, RESERVED
 from offline.documents import Location, Rejection, read
-from offline.files import InputError, content, name_of
+from offline.files import STDIN, InputError, content, name_of
 from offline.patterns import written
 from streaming.documents.subscriptions import parsed
 
@@ -26,19 +26,28 @@ def rules(file: Path, subscriber: str) -> Iterator[dict[str, Any] | Rejection]:
     """The rules of a file as documents of subscriptions of this subscriber. Raises InputError.
 
     The file holds a rule, an array of rules or what `aws events list-rules` prints. A rule is an object with Name and
-    EventPattern, and maybe State; a pattern alone is taken for one that is called like the file.
+    EventPattern, and maybe State; a pattern alone is taken for one that is called like the file, and is numbered if
+    there are several.
     """
     name = name_of(file)
     try:
         whole = parsed(content(file))
     except orjson.JSONDecodeError as error:
         raise InputError(f"{name}: not JSON: {error}") from None
-    for number, rule in enumerate(_listed(whole), 1):
+    listed = list(_listed(whole))
+    stem = "rule" if file == STDIN else file.stem
+    seen: set[str] = set()
+    for number, rule in enumerate(listed, 1):
         place = Location(name, "rule", number)
         if not isinstance(rule, Mapping):
             yield Rejection(place, None, f"a rule is an object with Name and EventPattern, not {show(rule)}")
             continue
-        id = rule["Name"] if isinstance(rule.get("Name"), str) else file.stem
+        unnamed = stem if len(listed) == 1 else f"{stem}-{number}"
+        id = rule["Name"] if isinstance(rule.get("Name"), str) else unnamed
+        if id in seen:
+            yield Rejection(place, id, "an earlier rule has this id, and a subscription would replace the other")
+            continue
+        seen.add(id)
         try:
             pattern = rewritten(_pattern_of(rule))
         except PatternError as error:
@@ -84,6 +93,8 @@ def _object(node: Any, path: Field) -> dict[str, Any]:
             tree["$or"] = _alternatives(child, path)
             continue
         *above, last = name.split(".")
+        if reserved := next((step for step in (*above, last) if step in RESERVED), None):
+            raise PatternError(path, f"a field cannot be called {reserved} here")
         if len(path) + len(above) >= MAX_DEPTH:
             raise PatternError(path, f"is nested deeper than {MAX_DEPTH} objects")
         into = tree

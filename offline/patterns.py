@@ -100,8 +100,10 @@ def _merged(a: Pattern, b: Pattern) -> Pattern | None:
     """Merge two patterns into one object; None if a list of both holds more than one thing."""
     whole = dict(a)
     for name, child in b.items():
+        if name == "$or" and name in whole:
+            return None
         both = _joined(whole[name], child) if name in whole else child
-        if both is None or (name == "$or" and name in whole):
+        if both is None:
             return None
         whole[name] = both
     return whole

@@ -170,6 +170,15 @@ def conjoin(a: Constraint, b: Constraint) -> Constraint:
     return Constraint(regions, a.residual + b.residual)
 
 
+def conjoined(constraints: Sequence[Constraint]) -> Constraint:
+    """The conjunction of one or more constraints, in pairs of pairs: what many have in common is found in n log n."""
+    left = list(constraints)
+    while len(left) > 1:
+        pairs = zip(left[::2], left[1::2], strict=False)
+        left = [conjoin(a, b) for a, b in pairs] + left[len(left) & ~1 :]
+    return left[0]
+
+
 def interval(low: float, low_closed: bool, high: float, high_closed: bool) -> tuple[Interval, ...]:
     """The doubles between two bounds as one closed interval, or as none where nothing lies between."""
     low = low if low_closed else nextafter(low, inf)

@@ -103,10 +103,11 @@ def _terms(predicate: Predicate) -> list[Alternative]:
 def _conjunction(alternative: Alternative) -> Conjunction:
     _check_single(alternative)
     choices = _Choices(alternative)
-    constraints: dict[Path, Constraint] = {}
+    of_path: dict[Path, list[Constraint]] = {}
     for field, condition in alternative:
         for path, constraint in _constraints(field, condition, choices):
-            constraints[path] = facets.conjoin(constraints[path], constraint) if path in constraints else constraint
+            of_path.setdefault(path, []).append(constraint)
+    constraints = {path: facets.conjoined(some) for path, some in of_path.items()}
     return Conjunction(
         {(path, facet): region for path, whole in constraints.items() for facet, region in whole.regions.items()},
         tuple((path, operator) for path, constraint in constraints.items() for operator in constraint.residual),

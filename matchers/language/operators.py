@@ -422,11 +422,7 @@ class AllOf:
         return all(operator.holds(value) for operator in self.operators)
 
     def constraint(self) -> Constraint:
-        constraints = [operator.constraint() for operator in self.operators]
-        while len(constraints) > 1:  # pairs of pairs: what many have in common is found in n log n
-            pairs = zip(constraints[::2], constraints[1::2], strict=False)
-            constraints = [facets.conjoin(a, b) for a, b in pairs] + constraints[len(constraints) & ~1 :]
-        return constraints[0]
+        return facets.conjoined([operator.constraint() for operator in self.operators])
 
     def __str__(self) -> str:
         return f"({' and '.join(map(str, self.operators))})"

@@ -94,13 +94,18 @@ def read_change(key: bytes | None, value: bytes | None, tenant: Tenant = ANYBODY
             raise Rejected(None, "a deletion (no value) needs the subscription's id as its key")
         _check(tenant, id)
         return Change(Subscription(id), None)
-    if len(value) > MAX_DOCUMENT_BYTES:
-        raise Rejected(id, f"the document has {len(value):,} bytes; the maximum is {MAX_DOCUMENT_BYTES:,}")
+    check_size(id, len(value))
     try:
         document = parsed(value)
     except orjson.JSONDecodeError as error:
         raise Rejected(id, f"not JSON: {error}") from None
     return read_document(id, document, tenant)
+
+
+def check_size(id: str | None, size: int) -> None:
+    """Raises Rejected if a document has more bytes than the job takes."""
+    if size > MAX_DOCUMENT_BYTES:
+        raise Rejected(id, f"the document has {size:,} bytes; the maximum is {MAX_DOCUMENT_BYTES:,}")
 
 
 def parsed(text: bytes | str) -> Any:

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from matchers import Index, PatternError
 from matchers.language import naive
 from matchers.language.parsing import parse
+from offline import eventbridge
+from offline.documents import Rejection
 from offline.eventbridge import rewritten
 from run_stream import app
 
@@ -48,6 +50,10 @@ def test_without_a_dot_and_an_operators_name_a_rule_stays_as_it_is() -> None:
         ({"x": {"$or": [5]}}, "field x.$or: is a field's name in EventBridge"),
         (["a"], "must be an object of fields"),
         ({".".join("a" * 33): [1]}, "nested deeper than 32"),
+        ({"a.$or": ["x"]}, "a field cannot be called $or here"),
+        ({"$or.x": [1]}, "a field cannot be called $or here"),
+        ({"detail": {"$not": {"state": ["running"]}}}, "field detail: a field cannot be called $not here"),
+        ({"detail.$not.state": ["running"]}, "a field cannot be called $not here"),
     ],
 )
 def test_what_has_no_equal_here(rule: Any, reason: str) -> None:
@@ -87,3 +93,13 @@ def test_the_command_prints_subscriptions_and_names_what_it_cannot_translate(tmp
     result = CliRunner().invoke(app, ["translate", "cobol", str(file), "--subscriber", "alice"])
     assert result.exit_code == 2
     assert "known: eventbridge" in result.stderr
+
+
+def test_every_rule_of_a_file_has_an_id_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "rules.json"
+    named = {"Name": "a", "EventPattern": {"x": [1]}}
+    file.write_text(json.dumps([{"source": ["a"]}, {"source": ["b"]}, named, named]))
+    found = list(eventbridge.rules(file, "alice"))
+    assert [one["id"] for one in found if isinstance(one, dict)] == ["rules-1", "rules-2", "a"]
+    (rejected,) = (one for one in found if isinstance(one, Rejection))
+    assert "an earlier rule has this id" in str(rejected)

@@ -329,6 +329,15 @@ def test_what_would_be_rejected_is_told_with_its_place_and_reason(sluice: Sluice
     )
 
 
+def test_a_document_that_the_job_rejects_for_its_size_is_rejected(sluice: Sluice) -> None:
+    long = {"id": "s", "subscriber": "a", "pattern": {"x": ["é" * 600_000]}}
+    write("s.jsonl", json.dumps(long, ensure_ascii=False))
+    write("s.json", json.dumps([long]))
+    for file in ("s.jsonl", "s.json"):
+        code, out, _ = sluice("validate", file)
+        assert (code, "bytes; the maximum is 1,000,000" in out) == (1, True)
+
+
 def test_validate_as_json_ends_with_a_summary(sluice: Sluice) -> None:
     write("a.jsonl", CAROL, CAROL, '{"id": "s9"}')
     code, out, err = sluice("validate", "--json", "a.jsonl")

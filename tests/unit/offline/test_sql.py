@@ -137,6 +137,10 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
     ),
     ("TIMESTAMP '2026-01-01 00:00:00Z' < TIMESTAMP '2026-01-01 00:00:00.1Z'", {}, True),
     ("timestamp = 5", {"timestamp": 5}, True),
+    ("(time > 5 AND time <> 7) AND (time < 100 AND time <> 8)", {"time": 9}, True),
+    ("(time > 5 AND time <> 7) AND (time < 100 AND time <> 8)", {"time": 8}, False),
+    ("NOT (time < 5 OR time = 7) AND NOT (time > 100 OR time = 8)", {"time": 7}, False),
+    ("(time = 1 AND time IN (1, 2)) AND (time = 1 AND time IN (1, 3))", {"time": 1}, True),
 ]
 
 
