@@ -262,19 +262,19 @@ class _ConditionParser:
         elif self._dialect.is_sql and "\\" in text:
             self._fail("whether \\ in LIKE escapes depends on the database; write ESCAPE '\\' or another character")
         pattern: list[tuple[str, bool]] = []
-        characters = iter(text)
-        for character in characters:
+        at = 0
+        while at < len(text):
+            character, escaped = text[at], text[at + 1 : at + 2]
+            at += 1
             if character != escape:
                 pattern.append((character, character in "%_"))
-                continue
-            escaped = next(characters, "")
-            if escaped and escaped in f"%_{escape if self._dialect.is_sql else ''}":
+            elif escaped and escaped in f"%_{escape if self._dialect.is_sql else ''}":
                 pattern.append((escaped, False))
+                at += 1
             elif self._dialect.is_sql:
                 self._fail(f"{show(escape)} in LIKE stands before %, _ or itself")
             else:
                 pattern.append((character, False))
-                pattern += [(escaped, escaped in "%_")] if escaped else []
         return Like(operand, tuple(pattern), negated, ignore_case)
 
     def _value(self) -> Node:

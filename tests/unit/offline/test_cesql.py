@@ -87,6 +87,8 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("'a_b_c' LIKE 'a\\_b\\_c'", {}, True),
     ("'azbzc' LIKE 'a\\_b\\_c'", {}, False),
     ("'a%b%c' LIKE 'a\\%b\\%c'", {}, True),
+    ("'a\\%' LIKE 'a\\\\%'", {}, True),
+    ("'a\\\\b' LIKE 'a\\\\%'", {}, False),
     ("'a*b' LIKE 'a*%'", {}, True),
     ("'axb' LIKE 'a*%'", {}, False),
     ("'a(b' LIKE '_(_'", {}, True),
