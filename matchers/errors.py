@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -19,7 +20,7 @@ class PatternError(MatchingError):
     def __init__(self, field: tuple[str, ...], reason: str, places: tuple[str, ...] = ()) -> None:
         self.field, self.reason, self.places = field, reason, places
         shown = places if len(places) <= PLACES else (*places[: PLACES - 1], "...", places[-1])
-        super().__init__(": ".join((*shown, f"field {'.'.join(field)}" if field else "pattern", reason)))
+        super().__init__(": ".join((*shown, f"field {dotted(field)}" if field else "pattern", reason)))
 
     def within(self, place: str) -> PatternError:
         """Return the same error, found in this part of the pattern."""
@@ -31,6 +32,11 @@ class PatternError(MatchingError):
 
 class TableError(MatchingError):
     """Arrays do not make a SubscriptionTable or an EventBatch."""
+
+
+def dotted(field: Iterable[str]) -> str:
+    """The names of a field with dots between them; one with characters that a terminal would obey as JSON writes it."""
+    return ".".join(name if name.isprintable() else json.dumps(name)[1:-1] for name in field)
 
 
 def known(name: str, names: Iterable[str]) -> str:

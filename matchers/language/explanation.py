@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, compress, product
 from typing import Any
 
+from matchers.errors import dotted
 from matchers.language.lookup import met, value_test
 from matchers.language.model import (
     ABSENT,
@@ -41,9 +42,9 @@ class Explanation:
         if len(self.values) > 1:
             shown += f" of {', '.join(map(_show, self.values))}"
         if isinstance(self.predicate, Compared):
-            shown += f", and {', '.join(map(_show, self.others))} in {'.'.join(self.predicate.other)}"
+            shown += f", and {', '.join(map(_show, self.others))} in {dotted(self.predicate.other)}"
         wanted = " or ".join(self.predicate.wanted())
-        return f"{_verdict(self.held)} {'.'.join(self.predicate.path)}: wanted {wanted}; found {shown}"
+        return f"{_verdict(self.held)} {dotted(self.predicate.path)}: wanted {wanted}; found {shown}"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from matchers.errors import dotted
+
 Path = tuple[str, ...]
 Event = Mapping[str, Any]
 
@@ -133,7 +135,7 @@ class Compared:
         return next(i for i, (a, b) in enumerate(zip(self.path, self.other, strict=False)) if a != b)
 
     def wanted(self) -> list[str]:
-        return [f"{'' if self.is_wanted else 'not '}{self.relation} field {'.'.join(self.other)}"]
+        return [f"{'' if self.is_wanted else 'not '}{self.relation} field {dotted(self.other)}"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -437,7 +437,7 @@ def show(value: object) -> str:
     if isinstance(value, bool | None):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
-        text = json.dumps(value[:80], ensure_ascii=False)
+        text = json.dumps(value[:80], ensure_ascii=not value[:80].isprintable())
     elif is_number(value):
         text = _number(value)
     else:

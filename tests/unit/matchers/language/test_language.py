@@ -57,6 +57,16 @@ def test_deep_nesting_is_rejected() -> None:
 ONE_OF_SEVERAL: dict[str, Any] = {"compare-field": ["=", "y"]}
 
 
+@pytest.mark.parametrize("name", ["\x1b[2Jx", "a\nb", "\x9b2J"])
+def test_messages_have_no_characters_that_a_terminal_obeys(name: str) -> None:
+    with pytest.raises(PatternError) as rejected:
+        parse({name: name})
+    assert str(rejected.value).isprintable()
+    assert name.isprintable() is False
+    index = Index.build({"s": {name: [name]}})
+    assert "\n".join(map(str, index.explain({name: name}, "s"))).isprintable()
+
+
 def test_what_many_conditions_of_one_field_have_in_common_is_found_in_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other, 20,000 exclusions took a minute."""
     work: list[int] = []
