@@ -74,12 +74,12 @@ def run(
         code = supervision.supervise(command, stop_on_signals(), obstacle, processes=2 if standby else 1)
         log.info("process_exited", exit_code=code, uptime_s=round(time.monotonic() - began, 1))
         raise typer.Exit(code)
-    lineage, stop = lineage or uuid.uuid4().hex, stop_on_signals()
     from streaming.driver import launch, session  # not in the supervisor: Spark's import takes a second, and memory
 
     past = None if restarts is None else RestartHistory(restarts, last_exit_code, progress)
     jars = JARS / "spark"
     opens = partial(session.submitted, settings) if submitted else partial(session.own, settings, jars)
+    lineage, stop = lineage or uuid.uuid4().hex, stop_on_signals()
     try:
         launch.run(settings, opens, stop, lineage, past, stands_by=standby, give_up=session.end_jvm)
     except Exception as error:

@@ -78,7 +78,7 @@ def _inserted(workload: Workload, singles: int) -> Iterator[SubscriptionTable]:
 
 
 def _matches(workload: Workload, singles: int, left: Int64, events: EventBatch) -> MatchBatch:
-    """What `scan` finds among the subscriptions that are left after all updates."""
+    """The matches that `scan` lists for the subscriptions left after all updates."""
     held = GrowingTable(workload.table())
     for table in _inserted(workload, singles):
         held.append(table)

@@ -280,7 +280,7 @@ class _ExpressionReader:
         return _between(low.only, high.only)
 
     def _end(self) -> Character:
-        """What may end a range: a character or an escape."""
+        """One end of a range: a character or an escape."""
         character = self._take("[]")
         return self._escaped() if character == "\\" else _just(character)
 
