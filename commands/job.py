@@ -6,6 +6,8 @@ import os
 import sys
 import time
 import uuid
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Annotated
 
@@ -19,8 +21,10 @@ from streaming.errors import JobError
 from streaming.log import error_fields, logger
 from streaming.monitoring import logs
 from streaming.process import checkpoint, supervision
-from streaming.process.supervision import RestartHistory
+from streaming.process.fork_server import ForkServer
+from streaming.process.supervision import RestartHistory, Started
 from streaming.version import VERSION
+from streaming.worker.starting import preloaded
 
 app = typer.Typer()
 log = logger("sluice.process")
@@ -64,26 +68,48 @@ def run(
             "Kubernetes job). Exit code 75 means that a restart may help"
         )
     if supervised:
-        same = [*(word for word in sys.argv if word != "--supervise"), "--lineage", uuid.uuid4().hex]
-
-        def command(past: RestartHistory) -> list[str]:
-            last = [] if past.exit_code is None else [f"--last-exit-code={past.exit_code}"]
-            return [sys.executable, *same, f"--restarts={past.restarts}", f"--progress={past.progress}", *last]
-
-        obstacle = partial(checkpoint.obstacle, settings.query.checkpoint)
-        code = supervision.supervise(command, stop_on_signals(), obstacle, processes=2 if standby else 1)
+        code = _supervise(partial(checkpoint.obstacle, settings.query.checkpoint), processes=2 if standby else 1)
         log.info("process_exited", exit_code=code, uptime_s=round(time.monotonic() - began, 1))
         raise typer.Exit(code)
-    from streaming.driver import launch, session  # not in the supervisor: Spark's import takes a second, and memory
-
     past = None if restarts is None else RestartHistory(restarts, last_exit_code, progress)
-    jars = JARS / "spark"
-    opens = partial(session.submitted, settings) if submitted else partial(session.own, settings, jars)
-    lineage, stop = lineage or uuid.uuid4().hex, stop_on_signals()
-    try:
-        launch.run(settings, opens, stop, lineage, past, stands_by=standby, give_up=session.end_jvm)
-    except Exception as error:
-        log.error("job_failed", **error_fields(error), uptime_s=round(time.monotonic() - began, 1))
-        raise
+    lineage, jars = lineage or uuid.uuid4().hex, JARS / "spark"
+    with nullcontext("") if submitted else preloaded.served(settings.spark.master, settings.spark.options) as workers:
+        stop = stop_on_signals()
+        from streaming.driver import launch, session  # not in the supervisor: Spark's import takes a second, and memory
+
+        own = partial(session.own, settings, jars, preloaded=workers)
+        opens = partial(session.submitted, settings) if submitted else own
+        try:
+            launch.run(settings, opens, stop, lineage, past, stands_by=standby, give_up=session.end_jvm)
+        except Exception as error:
+            log.error("job_failed", **error_fields(error), uptime_s=round(time.monotonic() - began, 1))
+            raise
     session.keep_class_archive(jars)
     log.info("process_exited", exit_code=0, uptime_s=round(time.monotonic() - began, 1))
+
+
+def _supervise(obstacle: Callable[[], str], processes: int) -> int:
+    """Run so many processes of this command; returns an exit code."""
+    same = [*(word for word in sys.argv if word != "--supervise"), "--lineage", uuid.uuid4().hex]
+    path = os.pathsep.join([str(preloaded.CODE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    os.environ |= {**preloaded.ENVIRONMENT, **os.environ, "PYTHONPATH": path}  # where a fork server finds modules
+    server = ForkServer("commands.loaded", _run)
+
+    def start(past: RestartHistory, progress: int) -> Started:
+        last = [] if past.exit_code is None else [f"--last-exit-code={past.exit_code}"]
+        command = [*same, f"--restarts={past.restarts}", *last]
+        if server.is_loading:
+            with suppress(OSError, EOFError):
+                return server.start(command, progress)
+        return supervision.executed([sys.executable, *command, f"--progress={progress}"], progress)
+
+    prepare = server.load if sys.platform == "linux" else lambda: None
+    return supervision.supervise(start, stop_on_signals(), obstacle, processes, prepare)
+
+
+def _run(command: list[str]) -> None:
+    """Run this command in a forked process."""
+    import run_stream
+
+    sys.argv = command
+    run_stream.main()

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import psutil
 
+from streaming.worker.executor import PRELOAD
+
 GONE = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
@@ -43,7 +45,8 @@ def of_pid(pid: int) -> Process | None:
     try:
         handle = psutil.Process(pid)
         with handle.oneshot():
-            process = Process(handle, handle.ppid(), os.getsid(pid), "\0".join(handle.cmdline()))
+            words = " ".join(handle.cmdline()).split(" ")  # a process that was renamed has them in one string
+            process = Process(handle, handle.ppid(), os.getsid(pid), "\0".join(words))
             return None if handle.status() in GONE else process
     except (psutil.NoSuchProcess, ProcessLookupError):
         return None
@@ -76,15 +79,24 @@ class ProcessTree:
     def of(cls, supervisor: int, executors: Sequence[Process] = ()) -> ProcessTree:
         """Return the job's processes, with those of `executors` where these are not the driver's JVM."""
         found = below(supervisor)
-        drivers = [p for p in found if p.parent == supervisor]
+        jobs = [p for p in found if "\0--lineage\0" in p.command]
+        drivers = [p for p in jobs if p.parent not in _pids(jobs)]
         jvms = [p for p in found if p.parent in _pids(drivers) and "java" in p.command.split("\0")[0]]
         tasks = [*found, *executors]
         java = _pids(p for p in tasks if "java" in p.command.split("\0")[0])
-        forked = [p for p in tasks if "\0streaming.worker.daemon\0" in p.command and p.pid not in java]
-        daemons = [p for p in forked if p.parent in java]
-        workers = [p for p in forked if p not in daemons]
+        daemons, workers = daemons_and_workers([p for p in tasks if p.pid not in java])
         pool = [p for p in found if p.parent in _pids(drivers) and "multiprocessing.spawn" in p.command]
         return cls(found, drivers, jvms, daemons, workers, pool)
+
+
+def daemons_and_workers(processes: Sequence[Process]) -> tuple[list[Process], list[Process]]:
+    """Return the parents of Spark's Python workers, and the workers. What Spark starts is a parent itself, or has
+    handed over to a process of the driver, from which the parent is forked."""
+    of_spark = [p for p in processes if "\0streaming.worker.daemon\0" in p.command]
+    top = [p for p in of_spark if p.parent not in _pids(of_spark)]
+    preloaded = [p for p in top if f"\0{PRELOAD}\0" in p.command]
+    daemons = [p for p in of_spark if p.parent in _pids(preloaded)] or [p for p in top if p not in preloaded]
+    return daemons, [p for p in of_spark if p.parent in _pids(daemons)]
 
 
 def kill(processes: Iterable[Process]) -> None:

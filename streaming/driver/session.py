@@ -27,6 +27,7 @@ from streaming.log import logger
 from streaming.process import code_archive
 from streaming.process.class_archive import ClassArchive
 from streaming.process.jars import FETCH
+from streaming.worker.starting.preloaded import ADDRESS
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -191,9 +192,10 @@ def _start_workers(context: SparkContext) -> None:
 
 
 @contextmanager
-def own(settings: Settings, jars: Path, scratch: Path) -> Iterator[SparkSession]:
+def own(settings: Settings, jars: Path, scratch: Path, preloaded: str = "") -> Iterator[SparkSession]:
     """A session of our own, in a JVM of our own, as `start` makes it; it is stopped at the end."""
-    with _stopped(start(settings.query.name, settings.spark.master, _options(settings), jars, scratch)) as session:
+    options = _options(settings)
+    with _stopped(start(settings.query.name, settings.spark.master, options, jars, scratch, preloaded)) as session:
         yield session
 
 
@@ -318,8 +320,11 @@ def _check(config: Mapping[str, str]) -> None:
         )
 
 
-def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratch: Path) -> SparkSession:
-    """Start Spark. `options` are Spark's own and win over TUNING; `scratch` takes all temporary files of the driver.
+def start(
+    name: str, master: str, options: Mapping[str, str], jars: Path, scratch: Path, preloaded: str = ""
+) -> SparkSession:
+    """Start Spark. `options` are Spark's own and win over TUNING; `scratch` takes all temporary files of the driver;
+    `preloaded` is the address of a process that has loaded the code of the workers.
 
     Raises SparkFailed if the JVM is killed meanwhile, and JobError if it ends by itself.
     """
@@ -337,6 +342,7 @@ def start(name: str, master: str, options: Mapping[str, str], jars: Path, scratc
             f"{' '.join(class_archive(jars).used_or_written()) if local else ''}"
         ),
         **({"spark.local.dir": str(scratch)} if local else {}),
+        **({f"spark.executorEnv.{ADDRESS}": preloaded} if preloaded else {}),
         **options,
         "spark.master": master,
         "spark.app.name": name,

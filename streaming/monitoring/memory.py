@@ -8,9 +8,12 @@ from contextlib import suppress
 
 import psutil
 
+WORKERS = "streaming.worker.daemon"
+
 
 def resident_bytes(pid: int) -> Mapping[str, int]:
-    """Resident bytes by kind of process: "jvm" is Spark, "workers" its children, "other" the driver's other children.
+    """Resident bytes by kind of process: "jvm" is Spark, "workers" its children and the process that loads code for
+    them, "other" the driver's other children.
 
     Shared memory counts in each.
     """
@@ -19,7 +22,12 @@ def resident_bytes(pid: int) -> Mapping[str, int]:
     for child in psutil.Process(pid).children(recursive=True):  # parents first
         with suppress(psutil.NoSuchProcess), child.oneshot():
             of_parent = kinds.get(child.ppid(), "")
-            kind = "workers" if of_parent in ("jvm", "workers") else "jvm" if child.name() == "java" else "other"
+            if of_parent in ("jvm", "workers"):
+                kind = "workers"
+            elif child.name() == "java":
+                kind = "jvm"
+            else:
+                kind = "workers" if WORKERS in " ".join(child.cmdline()) else "other"
             kinds[child.pid] = kind
             resident[kind] += child.memory_info().rss
     return resident

@@ -9,7 +9,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Protocol
 
 from streaming.log import logger
 from streaming.process.child import die_with_parent
@@ -21,6 +22,7 @@ STEADY_S = 60.0  # a process that ran this long is restarted without a pause, wh
 LONGEST_PAUSE_S = 30.0
 LOOK_EVERY_S = 1.0  # whether what was in the way is gone
 POLL_S = 0.05
+PREPARE_AFTER_S = 20.0  # until then a start needs the cores itself
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,30 @@ class RestartHistory:
             os.write(self.progress, b"+")
 
 
+class Started(Protocol):
+    """A started process; a session and a process group begin with it."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def terminate(self) -> None: ...
+
+    def wait(self) -> int | None: ...
+
+
+def executed(command: Sequence[str], progress: int) -> Started:
+    """Start a program, which gets the file descriptor `progress`. It ends with this thread."""
+    return subprocess.Popen(command, start_new_session=True, pass_fds=[progress], preexec_fn=die_with_parent)
+
+
 def supervise(
-    command: Callable[[RestartHistory], Sequence[str]],
+    start: Callable[[RestartHistory, int], Started],
     stop: threading.Event,
     obstacle: Callable[[], str] = lambda: "",
     processes: int = 1,
+    prepare: Callable[[], object] = lambda: None,
 ) -> int:
     """Run so many processes, and restart each until one ends in order, or for a permanent reason, or `stop` is set;
     returns an exit code, that of a failure if there is one.
@@ -50,11 +71,14 @@ def supervise(
     killed first: a JVM that outlived its driver would write to the same checkpoint. The pause before the next start
     grows as long as none of them reports progress.
 
+    `start` gets the history of the process and a file descriptor, on which it reports progress. `prepare` is called
+    again and again while a process runs: it prepares the next start.
+
     `obstacle` gives the reason that a start cannot work now, such as a full disk; empty if none is known. It is called
     after a temporary failure: while there is an obstacle, nothing is started; afterwards the next start follows at
     once. After a kill the next process starts without this look at the disk, and reports an obstacle itself.
     """
-    kept = [_kept(command, stop, obstacle) for _ in range(processes)]
+    kept = [_kept(start, stop, obstacle, prepare) for _ in range(processes)]
     left_s, codes = [0.0] * processes, list[int]()
     while not codes:
         for number, one in enumerate(kept):
@@ -82,7 +106,10 @@ def _next(kept: Generator[float, None, int], codes: list[int]) -> float:
 
 
 def _kept(
-    command: Callable[[RestartHistory], Sequence[str]], stop: threading.Event, obstacle: Callable[[], str]
+    start: Callable[[RestartHistory, int], Started],
+    stop: threading.Event,
+    obstacle: Callable[[], str],
+    prepare: Callable[[], object],
 ) -> Generator[float, None, int]:
     """Run a process and restart it; yields how many seconds to wait, and returns the last exit code."""
     pause = 0.0
@@ -90,12 +117,7 @@ def _kept(
     while not stop.is_set():
         began = time.monotonic()
         told, progress = os.pipe()
-        process = subprocess.Popen(
-            command(replace(past, progress=progress)),
-            start_new_session=True,
-            pass_fds=[progress],
-            preexec_fn=die_with_parent,
-        )
+        process = start(past, progress)
         os.close(progress)
         while (code := process.poll()) is None:
             if stop.is_set():
@@ -103,6 +125,8 @@ def _kept(
                 yield 0.0
                 process.wait()
             else:
+                if time.monotonic() - began >= PREPARE_AFTER_S:
+                    prepare()
                 yield POLL_S
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 PROC = Path("/proc")
 FLAG = b"--executor-id"  # of every executor's JVM but that of a local master, which is the driver's
+PRELOAD = "--preload"  # of the process from which the daemon of a local master is forked (`starting.preloaded`)
 DRIVER, UNKNOWN = "driver", "unknown"
-ANCESTORS = 4  # a worker's parent is the daemon, whose parent is the JVM
+ANCESTORS = 4  # a worker's parent is the daemon, whose parent is the JVM or that process
 
 
 @cache
@@ -22,10 +23,11 @@ def executor_of(process: int, proc: Path = PROC) -> str:
     """The id in the command line of the nearest JVM among a process and its ancestors."""
     try:
         for _ in range(ANCESTORS):
-            words = (proc / str(process) / "cmdline").read_bytes().split(b"\0")
+            command = (proc / str(process) / "cmdline").read_bytes()
+            words = command.replace(b" ", b"\0").split(b"\0")  # a process that was renamed has it in one string
             if FLAG in words:
                 return words[words.index(FLAG) + 1].decode()
-            if any(word.startswith(b"org.apache.spark.deploy.") for word in words):
+            if PRELOAD.encode() in words or any(word.startswith(b"org.apache.spark.deploy.") for word in words):
                 return DRIVER
             after_name = (proc / str(process) / "stat").read_text().rpartition(")")[2]
             process = int(after_name.split()[1])  # its parent

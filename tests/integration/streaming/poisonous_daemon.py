@@ -6,8 +6,9 @@ from typing import Any
 
 from pyspark.daemon import manager
 
-from streaming.worker import daemon, matching
+from streaming.worker import matching
 from streaming.worker.events import matches
+from streaming.worker.starting import loaded
 
 
 def deadly(read: Any, column: Any) -> Any:
@@ -20,7 +21,7 @@ def deadly(read: Any, column: Any) -> Any:
 
 
 if __name__ == "__main__":
-    assert daemon  # all that it loads
+    assert loaded  # all that a worker needs
     for module, name, column in (
         (matches, "read_events", lambda rows, *_: rows["value"]),
         (matching, "compile_changes", lambda changes: changes.values),

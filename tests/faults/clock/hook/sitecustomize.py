@@ -15,12 +15,12 @@ DAEMON = "streaming.worker.daemon"  # forks the workers, which have its mapping
 
 
 def install(path: str) -> None:
-    role = WORKERS if DAEMON in sys.orig_argv else DRIVER
     with open(path, "rb") as file:
         ahead = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     machine_s, seconds = time.time, struct.Struct("<d")
 
     def now_s() -> float:
+        role = WORKERS if DAEMON in sys.orig_argv else DRIVER  # a process may be forked from one with another role
         return machine_s() + float(seconds.unpack_from(ahead, seconds.size * role)[0])
 
     time.time = now_s

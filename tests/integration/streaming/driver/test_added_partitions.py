@@ -10,14 +10,13 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from rig.processes import ended, kill
+from rig.processes import daemons_and_workers, ended, kill
 from tests.integration.conftest import CommandLine
 from tests.integration.running import Job, job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
 SOURCES = 4  # partitions of the events
 AT_ONCE = 3_000  # events: of so many, the next batch has several tasks
-DAEMON = "\0streaming.worker.daemon\0"
 
 
 def test_each_source_partition_moves_when_the_driver_knows_of_new_ones(
@@ -51,9 +50,7 @@ def test_each_source_partition_moves_when_the_driver_knows_of_new_ones(
         running.running()
         produce(running)
         add_one(2)
-        forked = [process for process in running.processes() if DAEMON in process.command]
-        daemons = {process.parent for process in forked}
-        workers = [process for process in forked if process.pid not in daemons]
+        _, workers = daemons_and_workers(running.processes())
         kill(workers)  # new ones ask the broker, which says 3
         assert ended(workers, PATIENCE_S)
         produce(running)

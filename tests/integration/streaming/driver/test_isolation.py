@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
-from rig.processes import Process, ended, kill
+from rig.processes import daemons_and_workers, ended, kill
 from streaming.kafka.topics import Topics
 from tests.integration.conftest import CommandLine
-from tests.integration.running import Job, job, lines, records, subscription
+from tests.integration.running import job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
 POISONOUS = ("-s", "spark.options.spark.python.daemon.module=tests.integration.streaming.poisonous_daemon")
@@ -20,13 +20,6 @@ POISONOUS = ("-s", "spark.options.spark.python.daemon.module=tests.integration.s
 
 def numbers(kafka: str, topic: str) -> list[int]:
     return sorted(orjson.loads(record.value)["n"] for record in records(kafka, topic))
-
-
-def pythons(running: Job) -> tuple[list[Process], list[Process]]:
-    """Return the parents of the workers, and the workers."""
-    both = [one for one in running.processes() if "\0-m\0streaming.worker.daemon\0" in one.command]
-    pids = {one.pid for one in both}
-    return [one for one in both if one.parent not in pids], [one for one in both if one.parent in pids]
 
 
 def publishes(kafka: str, topic: str) -> Callable[[], bool]:
@@ -67,7 +60,7 @@ def test_workers_that_are_killed_are_replaced_and_nothing_is_lost(sluice: Comman
     with job(sluice) as running:
         running.running()
         for begin in (0, 50, 100):
-            daemons, workers = pythons(running)
+            daemons, workers = daemons_and_workers(running.processes())
             kill(daemons if begin == 100 else workers)
             sluice("produce", stdin=lines(*({"n": n} for n in range(begin, begin + 50))))
             running.until("done", lambda end=begin + 50: running.total("event_count") == end)
@@ -82,7 +75,7 @@ def test_workers_end_with_their_parent_since_without_it_spark_cannot_kill_those_
     sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
     with job(sluice) as running:
         running.running()
-        daemons, workers = pythons(running)
+        daemons, workers = daemons_and_workers(running.processes())
         assert workers
         publishing = publishes(kafka, f"{sluice.name}.to.alice")
         sluice("produce", stdin=lines(*({"n": n} for n in range(many))))
@@ -107,7 +100,7 @@ def test_a_worker_that_hangs_in_the_middle_of_a_batch_is_killed_and_nothing_is_l
         running.running()
         sluice("produce", stdin=lines({"n": 0}))
         running.until("done with the first", lambda: running.total("event_count") == 1)
-        _, workers = pythons(running)
+        _, workers = daemons_and_workers(running.processes())
         assert workers
         publishing = publishes(kafka, f"{name}.to.alice")
         sluice("produce", stdin=lines(*({"n": n} for n in range(1, many))))

@@ -5,8 +5,8 @@ from typing import Any
 
 from pyspark.daemon import manager
 
-from streaming.worker import daemon
 from streaming.worker.events import matches
+from streaming.worker.starting import loaded
 
 PAUSE_S = 2.0
 
@@ -21,7 +21,7 @@ def slow(read: Any) -> Any:
 
 
 if __name__ == "__main__":
-    assert daemon  # all that it loads
+    assert loaded  # all that a worker needs
     name = "read_events"
     setattr(matches, name, slow(getattr(matches, name)))
     manager()

@@ -944,8 +944,9 @@ def test_the_policy_allows_the_script_and_style_that_are_there_and_nothing_else(
 
 
 def test_memory_is_by_what_processes_are_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def process(pid: int, name: str, parent: int, pages: int) -> None:
+    def process(pid: int, name: str, parent: int, pages: int, *command: str) -> None:
         (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "cmdline").write_text("".join(f"{word}\0" for word in command))
         rest = ["S", str(parent), *["0"] * 40]
         (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) {' '.join(rest)}\n")
         (tmp_path / str(pid) / "statm").write_text(f"0 {pages} 0 0 0 0 0\n")
@@ -956,9 +957,11 @@ def test_memory_is_by_what_processes_are_for(tmp_path: Path, monkeypatch: pytest
         *((14, "python", 10, 5), (15, "other", 1, 1_000)),
     ):
         process(pid, name, parent, pages)
+    process(16, "python", 10, 30, "python", "-m", "streaming.worker.daemon", "--preload", "5")
+    process(17, "python", 16, 40, "python -m streaming.worker.daemon --preload 5")
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
     found = {kind: size // os.sysconf("SC_PAGE_SIZE") for kind, size in resident_bytes(10).items()}
-    assert found == {"jvm": 20, "workers": 7, "other": 5}
+    assert found == {"jvm": 20, "workers": 77, "other": 5}
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from streaming.process import supervision
-from streaming.process.supervision import RestartHistory
+from streaming.process.supervision import RestartHistory, Started
 from tests.support.logged import fields_of
 from tests.support.patience import PATIENCE_S
 
@@ -48,9 +48,9 @@ def run(log: Path, *plan: str, stop: threading.Event | None = None) -> int:
     return supervision.supervise(partial(command, log, *plan), stop or threading.Event())
 
 
-def command(log: Path, *plan_and_past: Any) -> list[str]:
-    *plan, past = plan_and_past
-    return [sys.executable, "-c", SCRIPT, str(past.progress), str(log), *plan]
+def command(log: Path, *plan_and_past: Any) -> Started:
+    *plan, _, progress = plan_and_past
+    return supervision.executed([sys.executable, "-c", SCRIPT, str(progress), str(log), *plan], progress)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_each_is_told_of_those_before_it(tmp_path: Path) -> None:
     plan = ["75", "kill", "kill", "0"]
     told = []
 
-    def telling(past: RestartHistory) -> list[str]:
+    def telling(past: RestartHistory, progress: int) -> Started:
         told.append((past.restarts, past.exit_code))
-        return command(tmp_path / "log", *plan, past)
+        return command(tmp_path / "log", *plan, past, progress)
 
     assert supervision.supervise(telling, threading.Event()) == 0
     assert told == [(0, None), (1, 75), (2, -9), (3, -9)]
@@ -190,10 +190,10 @@ def test_of_two_processes_each_is_restarted_and_both_end_with_one(tmp_path: Path
     plans = {tmp_path / "first": ["kill", "75", "1"], tmp_path / "second": ["wait"]}
     of_restarts: dict[int, Path] = {}
 
-    def starting(past: RestartHistory) -> list[str]:
+    def starting(past: RestartHistory, progress: int) -> Started:
         log = next(logs, tmp_path / "first")  # the second one never ends by itself
         of_restarts[len(of_restarts)] = log
-        return command(log, *plans[log], past)
+        return command(log, *plans[log], past, progress)
 
     assert supervision.supervise(starting, threading.Event(), processes=2) == 1
     assert [log.name for log in of_restarts.values()] == ["first", "second", "first", "first"]

@@ -1,0 +1,6 @@
+"""Load the code of a job, by the import of this module, in the process from which a supervisor forks jobs."""
+
+from __future__ import annotations
+
+import streaming.driver.job
+import streaming.worker.starting.loaded  # noqa: F401

@@ -1,0 +1,50 @@
+"""A supervised job that is killed is forked from a process that has loaded its code meanwhile."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from rig.job import JobProcess
+from rig.processes import Process, ended, kill
+from tests.integration.conftest import CommandLine
+from tests.support.patience import PATIENCE_S
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="jobs are forked there only")
+
+
+def fork_servers(job: JobProcess) -> list[Process]:
+    return [p for p in job.tree().everything if p.parent == job.pid and "'commands.loaded'" in p.command]
+
+
+def has_started(job: JobProcess, times: int) -> bool:
+    return len(job.lines("job_started")) >= times
+
+
+def test_a_killed_job_is_forked_and_delivers(sluice: CommandLine, tmp_path: Path) -> None:
+    sluice("topics", "create")
+    with (
+        tempfile.TemporaryDirectory(prefix="sluice-") as scratch,  # tmp_path is too long for sockets
+        JobProcess(sluice.flags(), tmp_path / "log", supervised=True, scratch=Path(scratch)) as job,
+    ):
+        job.wait_until_running(PATIENCE_S)
+        job.wait_for("prepared", lambda: bool(fork_servers(job)), PATIENCE_S)
+        (server,) = fork_servers(job)
+        for restarts in (1, 2):
+            (driver,) = job.tree().drivers
+            kill([driver])
+            job.wait_for("running", partial(has_started, job, restarts + 1), PATIENCE_S)
+            (driver,) = job.tree().drivers
+            assert driver.parent == server.pid
+            assert f"\0--restarts={restarts}\0" in driver.command
+            sluice("subscribe", "--id", f"{restarts}", "--subscriber", "alice", "--pattern", '{"n": [1]}', "--wait")
+            daemons, workers = job.tree().daemons, job.tree().workers
+            assert {worker.parent for worker in workers} == {daemon.pid for daemon in daemons}
+        assert [line["exit_code"] for line in job.lines("job_restarted")] == [-9, -9]
+        everything = job.tree().everything
+        assert job.stopped() == 0
+        assert ended(everything, PATIENCE_S)

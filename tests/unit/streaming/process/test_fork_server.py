@@ -1,0 +1,116 @@
+"""Processes that are forked from one that has loaded their code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rig.processes import of_pid
+from streaming.process import supervision
+from streaming.process.supervision import RestartHistory, Started
+from tests.support.patience import PATIENCE_S
+
+HOME = Path(__file__).resolve().parents[4]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="supervisors fork there only")
+
+# A supervisor of processes that are all forked, and write their own and their parent's process id to a file.
+PROGRAM = """
+import sys, threading
+from streaming.process import supervision
+from streaming.process.fork_server import ForkServer
+from tests.unit.streaming.process.test_fork_server import plan
+
+log, *steps = sys.argv[1:]
+server = ForkServer("tests.support.patience", plan)
+server.load()
+start = lambda past, progress: server.start([log, steps[past.restarts]], progress)
+sys.exit(supervision.supervise(start, threading.Event(), prepare=server.load))
+"""
+
+
+def plan(command: list[str]) -> None:
+    """Do the last step of a plan, in the forked process."""
+    log, step, progress = command
+    with Path(log).open("a") as file:
+        file.write(f"{os.getpid()} {os.getppid()} {os.getsid(0)}\n")
+    assert os.write(int(progress.removeprefix("--progress=")), b"+") == 1
+    if step == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if step == "wait":
+        time.sleep(600)
+    sys.exit(int(step))
+
+
+def supervisor(log: Path, *steps: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, str(log), *steps], cwd=HOME)
+
+
+def forked(log: Path, n: int) -> list[list[int]]:
+    """Wait for n processes; returns pid, parent and session of each."""
+    until(lambda: log.exists() and len(log.read_text().splitlines()) >= n)
+    return [[int(word) for word in line.split()] for line in log.read_text().splitlines()]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_forked_process_has_its_own_session_and_its_exit_code_reaches_the_supervisor(tmp_path: Path) -> None:
+    with supervisor(tmp_path / "log", "kill", "75", "3") as process:
+        assert process.wait(PATIENCE_S) == 3
+    processes = forked(tmp_path / "log", 3)
+    assert len(processes) == 3
+    assert len({parent for _, parent, _ in processes}) == 1
+    assert all(session == pid for pid, _, session in processes)
+
+
+def test_its_command_line_is_that_of_the_program(tmp_path: Path) -> None:
+    with supervisor(tmp_path / "log", "wait") as process:
+        ((pid, _, _),) = forked(tmp_path / "log", 1)
+        command = Path(f"/proc/{pid}/cmdline").read_text()
+        assert command.startswith(f"{sys.executable} {tmp_path / 'log'} wait --progress=")
+        process.kill()
+
+
+def test_if_the_fork_server_is_killed_its_process_ends_and_another_server_forks_the_next_one(tmp_path: Path) -> None:
+    with supervisor(tmp_path / "log", "wait", "4") as process:
+        ((pid, server, _),) = forked(tmp_path / "log", 1)
+        os.kill(server, signal.SIGKILL)
+        assert process.wait(PATIENCE_S) == 4
+        assert of_pid(pid) is None
+        _, (_, other, _) = forked(tmp_path / "log", 2)
+        assert other != server
+
+
+def test_a_supervisor_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
+    with supervisor(tmp_path / "log", "wait") as process:
+        ((pid, server, _),) = forked(tmp_path / "log", 1)
+        process.kill()
+        until(lambda: of_pid(pid) is None and of_pid(server) is None)
+
+
+def test_the_next_start_is_prepared_while_a_process_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "PREPARE_AFTER_S", 0.1)
+    stop, prepared = threading.Event(), list[float]()
+
+    def start(past: RestartHistory, progress: int) -> Started:
+        return supervision.executed([sys.executable, "-c", "import time; time.sleep(600)"], progress)
+
+    def prepare() -> None:
+        prepared.append(time.monotonic())
+        stop.set()
+
+    began = time.monotonic()
+    assert supervision.supervise(start, stop, prepare=prepare) == -signal.SIGTERM
+    assert prepared[0] - began >= 0.1
