@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
 from pydantic import BaseModel, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-)
+from pydantic.fields import FieldInfo
 
 from config.model import Settings
 
@@ -61,25 +57,23 @@ def load_with_sources(
     file: Path | str | None = None, flags: Mapping[str, Any] | None = None, read: Callable[[str], str] | None = None
 ) -> SourcedSettings:
     """Load the settings like `load`, and note where each comes from. Raises ConfigError."""
-    document = _parsed(str(file), read or _text) if file else {}
-    environment = _environment()
-    set_flags = _nested({name: value for name, value in (flags or {}).items() if value is not None})
-    problems = [
-        *_unknown(document, f"{file}: "),
-        *_unknown(set_flags, "flags: "),
-        *_unknown(environment, f"environment {PREFIX}…: "),
-    ]
-    if problems:
+    sources = {
+        "file": _parsed(str(file), read or _text) if file else {},
+        "environment": _environment(),
+        "flag": _nested({name: value for name, value in (flags or {}).items() if value is not None}),
+    }
+    where = {"file": f"{file}: ", "environment": f"environment {PREFIX}…: ", "flag": "flags: "}
+    if problems := [text for source, values in sources.items() for text in _unknown(values, where[source])]:
         raise ConfigError("\n".join(problems))
+    for source in ("environment", "flag"):
+        sources[source] = _with_tables(sources[source], where[source])
     try:
-        settings = _sources(document)(**set_flags)
+        settings = Settings(**reduce(_merged, sources.values()))
     except ValidationError as error:
         raise ConfigError("\n".join(_readable(e) for e in error.errors())) from None
-    except SettingsError as error:
-        raise ConfigError(f"environment {PREFIX}…: {error}; write it as JSON") from None
     if problems := [*_of_events(settings), *_of_tenants(settings), *_clashes(settings)]:
         raise ConfigError("\n".join(problems))
-    return SourcedSettings(settings, _named({"file": document, "environment": environment, "flag": set_flags}))
+    return SourcedSettings(settings, _named(sources))
 
 
 def show(settings: Settings) -> dict[str, Any]:
@@ -193,22 +187,30 @@ def _plain(topic: str) -> str:
     return topic.replace(".", "_")
 
 
-def _sources(document: dict[str, Any]) -> type[Settings]:
-    class Sources(Settings, BaseSettings):
-        model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="ignore")
+def _merged(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of two sources. The later one overrides, except that tables have the entries of both."""
+    both = {**earlier, **later}
+    for name, value in later.items():
+        if isinstance(value, Mapping) and isinstance(earlier.get(name), Mapping):
+            both[name] = _merged(earlier[name], value)
+    return both
 
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            init_settings: PydanticBaseSettingsSource,
-            env_settings: PydanticBaseSettingsSource,
-            dotenv_settings: PydanticBaseSettingsSource,
-            file_secret_settings: PydanticBaseSettingsSource,
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return init_settings, env_settings, InitSettingsSource(settings_cls, document)
 
-    return Sources
+def _with_tables(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Read tables that are text. Raises ConfigError."""
+
+    def read(section: str, key: str, value: Any) -> Any:
+        if not isinstance(value, str) or get_origin(_keys(section)[key].annotation) is not dict:
+            return value
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            raise ConfigError(f"{where}{section}.{key} is a table; write it as JSON") from None
+
+    return {
+        section: {key: read(section, key, value) for key, value in values.items()}
+        for section, values in settings.items()
+    }
 
 
 def _parsed(file: str, read: Callable[[str], str]) -> dict[str, Any]:
@@ -227,7 +229,15 @@ def _text(file: str) -> str:
 
 def _environment() -> dict[str, Any]:
     names = (n for n in os.environ if n.startswith(PREFIX) and not n.startswith(_NOT_SETTINGS) and not _is_service(n))
-    return _nested({n.removeprefix(PREFIX).lower().replace("__", "."): os.environ[n] for n in names})
+    return _nested({_dotted(name.removeprefix(PREFIX)): os.environ[name] for name in names})
+
+
+def _dotted(variable: str) -> str:
+    """The name of a setting from that of a variable: SPARK__OPTIONS__SPARK__EXECUTOR__CORES, or, for an option with
+    capitals, SPARK__OPTIONS__spark.executor.memoryOverhead."""
+    section_and_key, option = variable.split("__", 2)[:2], variable.split("__", 2)[2:]
+    option = [name.lower() if name.isupper() else name for name in option]
+    return ".".join([*(name.lower() for name in section_and_key), *option]).replace("__", ".")
 
 
 def _is_service(name: str) -> bool:
@@ -256,15 +266,20 @@ def _unknown(document: Mapping[str, Any], where: str) -> Iterator[str]:
         if section not in Settings.model_fields:
             yield f"{where}unknown section {section!r}; {_nearest(section, list(Settings.model_fields))}"
             continue
-        model = Settings.model_fields[section].annotation
-        assert isinstance(model, type)
-        assert issubclass(model, BaseModel)
+        known = _keys(section)
         if not isinstance(values, Mapping):
-            yield f"{where}{section} is a section, not a value; its keys are {', '.join(model.model_fields)}"
+            yield f"{where}{section} is a section, not a value; its keys are {', '.join(known)}"
             continue
         for key in values:
-            if key not in model.model_fields:
-                yield f"{where}unknown key {section}.{key}; {_nearest(key, list(model.model_fields))}"
+            if key not in known:
+                yield f"{where}unknown key {section}.{key}; {_nearest(key, list(known))}"
+
+
+def _keys(section: str) -> Mapping[str, FieldInfo]:
+    model = Settings.model_fields[section].annotation
+    assert isinstance(model, type)
+    assert issubclass(model, BaseModel)
+    return model.model_fields
 
 
 def _nearest(name: str, known: list[str]) -> str:

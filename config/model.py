@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_settings import NoDecode
 
 TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,248}$")]
 TopicSetting = Annotated[str, Field(pattern=r"^[a-z][a-z0-9.]*$")]  # name of a setting of a topic
@@ -128,7 +127,7 @@ Codec = Literal["json", "cloudevents", "avro", "protobuf"]
 class Events(Section):
     topic: TopicName = "events"
     """Topic of the events."""
-    topics: Annotated[list[TopicName], NoDecode, BeforeValidator(_divided)] = []
+    topics: Annotated[list[TopicName], BeforeValidator(_divided)] = []
     """Several topics of events instead of `topic`; separated by commas in the environment and in flags."""
     topic_pattern: Annotated[str, AfterValidator(_of_names)] = ""
     """Regular expression instead of names: the job reads all topics whose whole name matches it, also topics created
@@ -271,7 +270,7 @@ class Metrics(Section):
     """Whether each subscription has metrics too. With many subscriptions the p99 is higher."""
     records_per_second: Annotated[int, Field(gt=0)] = 1_000
     """Maximum records that the job writes to that topic; further records are written later."""
-    subscribers: Annotated[list[str], NoDecode, BeforeValidator(_divided), Field(max_length=1_000)] = []
+    subscribers: Annotated[list[str], BeforeValidator(_divided), Field(max_length=1_000)] = []
     """Names of subscribers that are labels in the metrics for Prometheus; separated by commas in the environment and in
     flags."""
 

@@ -16,7 +16,7 @@ CODE = Path(__file__).with_name("code")
 NAME = "sluice-pubsub"  # of the distribution
 CHECKOUT = ("bench living", "bench system", "bench gate")  # commands that compare with other code
 JOB = ("run", "broker", "demo", "doctor", "jars", "warm")  # commands that need the extra `job`
-CLI = ("orjson", "psutil", "pydantic", "pydantic_settings", "rich", "ruamel", "typer")  # packages of the extra `cli`
+CLI = ("orjson", "psutil", "pydantic", "rich", "ruamel", "typer")  # packages of the extra `cli`
 
 
 def main() -> None:

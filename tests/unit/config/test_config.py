@@ -182,8 +182,22 @@ def test_lists_and_tables_in_the_environment(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("SLUICE_METRICS__SUBSCRIBERS", names)
         assert load().metrics.subscribers == ["alice", "bob"]
     monkeypatch.setenv("SLUICE_KAFKA__CLIENT", "no JSON")
-    with pytest.raises(ConfigError, match=r"environment SLUICE_….*write it as JSON"):
+    with pytest.raises(ConfigError, match=r"environment SLUICE_…: kafka\.client is a table; write it as JSON"):
         load()
+    monkeypatch.setenv("SLUICE_KAFKA__CLIENT", '{"client.id": "a", "socket.timeout.ms": "100"}')
+    assert load(flags={"kafka.client.client.id": "b"}).kafka.client == {"client.id": "b", "socket.timeout.ms": "100"}
+    assert load(flags={"spark.options": '{"spark.driver.memory": "4g"}'}).spark.options == {"spark.driver.memory": "4g"}
+
+
+def test_the_name_of_an_option_in_the_environment_keeps_its_capitals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_SPARK__OPTIONS__spark.executor.memoryOverhead", "1g")
+    monkeypatch.setenv("SLUICE_SPARK__OPTIONS__SPARK__EXECUTOR__CORES", "2")
+    assert load().spark.options == {"spark.executor.memoryOverhead": "1g", "spark.executor.cores": "2"}
+
+
+def test_variables_in_small_letters_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("sluice_events__topic", "orders")
+    assert load().events.topic == "events"
 
 
 @pytest.mark.parametrize(
