@@ -71,7 +71,12 @@ def load_with_sources(
         settings = Settings(**reduce(_merged, sources.values()))
     except ValidationError as error:
         raise ConfigError("\n".join(_readable(e) for e in error.errors())) from None
-    if problems := [*_of_events(settings), *_of_tenants(settings), *_clashes(settings)]:
+    if problems := [
+        *_of_events(settings),
+        *_of_tenants(settings),
+        *_of_metrics(settings),
+        *_clashes(settings),
+    ]:
         raise ConfigError("\n".join(problems))
     return SourcedSettings(settings, _named(sources))
 
@@ -131,6 +136,14 @@ def _of_tenants(settings: Settings) -> Iterator[str]:
                     overlap = f"its subscribers {mine!r} overlap with {theirs!r} of the tenant {other!r}"
                     yield f"{where}: {overlap}; separate them"
             owner[mine] = tenant
+
+
+def _of_metrics(settings: Settings) -> Iterator[str]:
+    """Yield errors in the settings of metrics: those that need the topic, without it."""
+    metrics = settings.metrics
+    for name in ("subscriptions", "subscribers"):
+        if getattr(metrics, name) and not metrics.topic:
+            yield f"metrics.{name} = {getattr(metrics, name)!r}: needs a topic; set metrics.topic"
 
 
 def _overlap(a: str, b: str) -> bool:

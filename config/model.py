@@ -250,7 +250,7 @@ class Matching(Section):
     adaptive_after_ms: Annotated[int, Field(ge=0)] = 0
     """When events wait longer than this, "wpa_rein" may make wrong deliveries, marked as such, until it has caught up.
     0: never."""
-    adaptive_rates: list[Annotated[float, Field(gt=0, lt=1)]] = [0.01, 0.05, 0.1]
+    adaptive_rates: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], BeforeValidator(_divided)] = [0.01, 0.05, 0.1]
     """Shares of deliveries that adaptive_after_ms allows to be wrong, rising from batch to batch."""
 
 

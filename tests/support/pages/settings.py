@@ -21,8 +21,9 @@ Every setting, by section of the TOML file that `--config FILE` names.
 [Connect to your Kafka](how-to/connect.md) shows those that differ in production, and [Size a job](how-to/size.md) those
 that bound it. An environment variable in capitals (`SLUICE_EVENTS__TOPIC=orders`) overrides the file, and a flag
 (`--set events.topic=orders`) overrides both. An option that has capitals keeps them in the name of a variable
-(`SLUICE_SPARK__OPTIONS__spark.executor.memoryOverhead=1g`). Options and the token can be [in files](../SECURITY.md#secrets-in-files)
-(`${file:PATH}`). `run_stream.py config show` prints the settings in force and where they come from.
+(`SLUICE_SPARK__OPTIONS__spark.executor.memoryOverhead=1g`). Options and the token can be
+[in files](../SECURITY.md#secrets-in-files) (`${file:PATH}`). `run_stream.py config show` prints the settings in force
+and where they come from.
 
 `python -m tests.support.pages` generates this page from `config/model.py`.
 """

@@ -189,6 +189,21 @@ def test_lists_and_tables_in_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     assert load(flags={"spark.options": '{"spark.driver.memory": "4g"}'}).spark.options == {"spark.driver.memory": "4g"}
 
 
+@pytest.mark.parametrize("setting", [{"metrics.subscriptions": "true"}, {"metrics.subscribers": "alice"}])
+def test_metrics_that_need_the_topic_have_one(setting: dict[str, str]) -> None:
+    load(flags=setting)
+    with pytest.raises(ConfigError, match=r"metrics\.sub.* needs a topic; set metrics\.topic"):
+        load(flags={**setting, "metrics.topic": ""})
+
+
+def test_rates_and_options_of_an_algorithm_can_be_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_MATCHING__ADAPTIVE_RATES", "[0.1, 0.2]")
+    assert load().matching.adaptive_rates == [0.1, 0.2]
+    settings = load(flags={"matching.adaptive_rates": "0.1,0.5", "matching.options": '{"g": 32}'})
+    assert settings.matching.adaptive_rates == [0.1, 0.5]
+    assert settings.matching.options == {"g": 32}
+
+
 def test_the_name_of_an_option_in_the_environment_keeps_its_capitals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLUICE_SPARK__OPTIONS__spark.executor.memoryOverhead", "1g")
     monkeypatch.setenv("SLUICE_SPARK__OPTIONS__SPARK__EXECUTOR__CORES", "2")
