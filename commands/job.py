@@ -92,13 +92,13 @@ def _supervise(obstacle: Callable[[], str], processes: int) -> int:
     """Run so many processes of this command; returns an exit code."""
     same = [*(word for word in sys.argv if word != "--supervise"), "--lineage", uuid.uuid4().hex]
     path = os.pathsep.join([str(preloaded.CODE), *filter(None, [os.environ.get("PYTHONPATH")])])
-    os.environ |= {**preloaded.ENVIRONMENT, **os.environ, "PYTHONPATH": path}  # where a fork server finds modules
-    server = ForkServer("commands.loaded", _run)
+    environment = {**preloaded.ENVIRONMENT, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}  # modules of ours alone
+    server = ForkServer("commands.loaded", _run, environment)
 
     def start(past: RestartHistory, progress: int) -> Started:
         last = [] if past.exit_code is None else [f"--last-exit-code={past.exit_code}"]
         command = [*same, f"--restarts={past.restarts}", *last]
-        if server.is_loading:
+        if server.is_ready:
             with suppress(OSError, EOFError):
                 return server.start(command, progress)
         return supervision.executed([sys.executable, *command, f"--progress={progress}"], progress)

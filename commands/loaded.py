@@ -3,4 +3,5 @@
 from __future__ import annotations
 
 import streaming.driver.job
+import streaming.driver.launch
 import streaming.worker.starting.loaded  # noqa: F401

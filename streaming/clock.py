@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 
 _EPOCH_S = time.time() - time.monotonic()  # of this process
+
+
+def _begin() -> None:
+    global _EPOCH_S
+    _EPOCH_S = time.time() - time.monotonic()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_begin)  # from one that may have run for days
 
 
 def steady_s() -> float:

@@ -151,6 +151,9 @@ EVENTS = {
         action="Remove the obstacle, such as a full disk; the job then starts by itself.",
     ),
     "job_unblocked": LogEvent(OF_PROCESS, "info", "The obstacle is gone, and the supervisor starts the job."),
+    "restart_prepared": LogEvent(
+        OF_PROCESS, "info", "A process has loaded the code of a job: a restart is forked from it.", ("duration_s",)
+    ),
     "jvm_start_failed": LogEvent(
         OF_PROCESS,
         "warning",

@@ -6,44 +6,82 @@ import atexit
 import os
 import signal
 import sys
-from collections.abc import Callable
-from multiprocessing import forkserver, get_context
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from multiprocessing import forkserver, get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
+from typing import Any
 
+from streaming.log import logger
 from streaming.process.child import die_with_parent, rename
+
+log = logger("sluice.supervision")
 
 TIED = "streaming.process.tied"
 LOST = 255  # multiprocessing's exit code for a process whose fork server was killed
+LOOK_EVERY_S = 60.0  # whether it runs: one that cannot start must not take the cores
 
 
 class ForkServer:
-    """A process that imports `module` and then forks others. It ends with this one; what it has forked ends with it.
+    """A process that imports `module` and then forks others. It ends with the thread that has started it; what it has
+    forked ends with it.
 
-    `run` is called in a forked process, with its command line; it has to be a function of a module.
+    `run` is called in a forked process, with its command line; it has to be a function of a module. `environment` is
+    added to that of the fork server. What it forks has the one of this process.
     """
 
-    def __init__(self, module: str, run: Callable[[list[str]], None]) -> None:
+    def __init__(self, module: str, run: Callable[[list[str]], None], environment: Mapping[str, str]) -> None:
         self._context = get_context("forkserver")
         self._context.set_forkserver_preload([TIED, module])
-        self._run = run
-        self.is_loading = False
+        self._module, self._run, self._environment = module, run, environment
+        self._look_s = 0.0  # monotonic
+        self._asking: threading.Thread | None = None
+        self.is_ready = self._was_ready = False
 
     def load(self) -> None:
-        """Start it, if it does not run; it loads its code meanwhile. Call in a thread that lives as long as it."""
-        forkserver.ensure_running()
-        self.is_loading = True
+        """Start it, if it does not run, and return at once; it is ready when it has loaded its code. Call it again and
+        again."""
+        if time.monotonic() < self._look_s or (self._asking is not None and self._asking.is_alive()):
+            return
+        self._look_s = time.monotonic() + LOOK_EVERY_S
+        self.is_ready = False
+        before = dict(os.environ)
+        os.environ.update(self._environment)
+        try:
+            forkserver.ensure_running()
+        except OSError:  # such as a full disk: the next processes load their code themselves
+            return
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        self._asking = threading.Thread(target=self._ask, name="sluice-fork-server", daemon=True)
+        self._asking.start()
 
     def start(self, command: list[str], progress: int) -> Forked:
-        """Fork a process, once the code is loaded. `progress`: a file descriptor, whose number there follows the
+        """Fork a process; call only if it is ready. `progress`: a file descriptor, whose number there follows the
         command line. Raises OSError or EOFError if the fork server was killed."""
         written = Connection(os.dup(progress), readable=False)
         try:
-            process = self._context.Process(target=_begin, args=(self._run, command, written))
+            process = self._context.Process(target=_begin, args=(self._run, command, written, dict(os.environ)))
             process.start()
         finally:
             written.close()
         return Forked(process)
+
+    def _ask(self) -> None:
+        """Let it fork a process, for which it has to be loaded."""
+        began = time.monotonic()
+        with suppress(OSError, EOFError):
+            process = self._context.Process(target=_look, args=(self._module,))
+            process.start()
+            process.join()
+            self.is_ready = process.exitcode == 0
+        if self.is_ready and not self._was_ready:
+            log.info("restart_prepared", duration_s=round(time.monotonic() - began, 1))
+        self._was_ready = self.is_ready
 
 
 class Forked:
@@ -66,12 +104,39 @@ class Forked:
         return self.poll()
 
 
-def _begin(run: Callable[[list[str]], None], command: list[str], progress: Connection) -> None:
+def _look(module: str) -> None:
+    """Exit code 1 unless the fork server has imported its modules: it goes on without those that it cannot import."""
+    sys.exit(0 if _is_tied() and module in sys.modules else 1)
+
+
+def _is_tied() -> bool:
+    """Whether the parent is the fork server, and ends with its own parent."""
+    from streaming.process import tied  # in the fork server
+
+    return os.getppid() == tied.PID
+
+
+def _begin(
+    run: Callable[[list[str]], None], command: list[str], progress: Connection, environment: dict[str, str]
+) -> None:
     os.setsid()
     die_with_parent()
+    if not _is_tied():
+        os._exit(LOST)  # the fork server was killed before
     command = [*command, f"--progress={progress.fileno()}"]
-    rename([sys.executable, *command])
+    rename([sys.executable, *command])  # before the environment changes, beside which the command line lies in memory
+    os.environ.clear()
+    os.environ.update(environment)
+    _leave_resource_tracker()
     try:
         run(command)
     finally:
         atexit._run_exitfuncs()  # multiprocessing ends its processes without them
+
+
+def _leave_resource_tracker() -> None:
+    """Let this process start one of its own when it needs one, which removes what it leaves when it is killed."""
+    tracker: Any = resource_tracker._resource_tracker
+    if tracker._fd is not None:
+        os.close(tracker._fd)
+        tracker._fd = None

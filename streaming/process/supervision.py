@@ -80,18 +80,22 @@ def supervise(
     """
     kept = [_kept(start, stop, obstacle, prepare) for _ in range(processes)]
     left_s, codes = [0.0] * processes, list[int]()
-    while not codes:
-        for number, one in enumerate(kept):
-            if left_s[number] <= 0.0:
-                left_s[number] = _next(one, codes)
-        if not codes:
-            pause = min(left_s)
-            stop.wait(pause)
-            left_s = [left - pause for left in left_s] if not stop.is_set() else [0.0] * processes
-    stop.set()
-    for _ in range(2):  # each is told to stop before any is waited for
+    try:
+        while not codes:
+            for number, one in enumerate(kept):
+                if left_s[number] <= 0.0:
+                    left_s[number] = _next(one, codes)
+            if not codes:
+                pause = min(left_s)
+                stop.wait(pause)
+                left_s = [left - pause for left in left_s] if not stop.is_set() else [0.0] * processes
+        stop.set()
+        for _ in range(2):  # each is told to stop before any is waited for
+            for one in kept:
+                _next(one, codes)
+    finally:
         for one in kept:
-            _next(one, codes)
+            one.close()  # kills what still runs, after a second signal
     return next(filter(None, codes), 0)
 
 
@@ -119,17 +123,19 @@ def _kept(
         told, progress = os.pipe()
         process = start(past, progress)
         os.close(progress)
-        while (code := process.poll()) is None:
-            if stop.is_set():
-                process.terminate()  # it ends after the batch in hand
-                yield 0.0
-                process.wait()
-            else:
-                if time.monotonic() - began >= PREPARE_AFTER_S:
-                    prepare()
-                yield POLL_S
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        try:
+            while (code := process.poll()) is None:
+                if stop.is_set():
+                    process.terminate()  # it ends after the batch in hand
+                    yield 0.0
+                    process.wait()
+                else:
+                    if time.monotonic() - began >= PREPARE_AFTER_S:
+                        prepare()
+                    yield POLL_S
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         progressed = _anything(told)
         if stop.is_set() or not (code < 0 or code == TRY_AGAIN):
             return code

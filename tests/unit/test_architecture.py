@@ -372,10 +372,11 @@ def test_only_the_settings_read_the_environment(module: Path) -> None:
         if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv") and isinstance(node.value, ast.Name)
     ]
     # The first tells Spark which interpreter and launcher to use; Spark takes that from nowhere else. The second looks
-    # for Java where Spark does. The third gives the environment of what Spark starts to a process that is forked.
+    # for Java where Spark does. The others give the environment of one process to another that is forked.
     allowed = {
         "streaming.driver.session": 1,
         "streaming.process.java": 1,
+        "streaming.process.fork_server": 7,
         "streaming.worker.starting.preloaded": 4,
     }
     assert len(reads) <= allowed.get(name_of(module), 0), reads

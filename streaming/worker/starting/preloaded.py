@@ -108,6 +108,8 @@ def hand_over() -> bool:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(ANSWER_S)
             connection.connect(f"\0{address}")
+            if not _is_ours(connection):
+                return False
             socket.send_fds(connection, [HERE], [0, 1, 2])
             connection.sendall(json.dumps(request).encode())
             connection.shutdown(socket.SHUT_WR)
@@ -124,6 +126,7 @@ def serve(descriptor: int, run: Callable[[], object]) -> None:
     """Fork a process that calls `run` for each that hands over, until the driver has ended, which holds the other end
     of the standard input. `descriptor` is that of a listening socket."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=descriptor) as listener:
         both: list[Any] = [listener, 0]
         while 0 not in select.select(both, [], [])[0]:
@@ -133,8 +136,7 @@ def serve(descriptor: int, run: Callable[[], object]) -> None:
 
 
 def _serve(listener: socket.socket, connection: socket.socket, run: Callable[[], object]) -> None:
-    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    if user != os.getuid():
+    if not _is_ours(connection):
         return
     _, streams, _, _ = socket.recv_fds(connection, 1, 3)
     with connection.makefile("rb") as file:
@@ -149,12 +151,20 @@ def _serve(listener: socket.socket, connection: socket.socket, run: Callable[[],
         os.close(stream)
 
 
+def _is_ours(connection: socket.socket) -> bool:
+    """Whether the other end is a process of this user; one that is not seen from this container has the number 0."""
+    process, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return bool(process) and user == os.getuid()
+
+
 def _become(request: Mapping[str, Any], streams: list[int]) -> None:
     """Take the streams, the environment, the directory and the command line of the process that has handed over."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    sys.stdin = os.fdopen(0, closefd=False)  # multiprocessing may have put another in its place
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ.update(request["environment"])
     os.chdir(request["directory"])
     sys.argv, sys.orig_argv = request["arguments"], request["command"]

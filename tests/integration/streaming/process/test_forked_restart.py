@@ -32,7 +32,7 @@ def test_a_killed_job_is_forked_and_delivers(sluice: CommandLine, tmp_path: Path
         JobProcess(sluice.flags(), tmp_path / "log", supervised=True, scratch=Path(scratch)) as job,
     ):
         job.wait_until_running(PATIENCE_S)
-        job.wait_for("prepared", lambda: bool(fork_servers(job)), PATIENCE_S)
+        job.wait_for("prepared", lambda: bool(job.lines("restart_prepared")), PATIENCE_S)
         (server,) = fork_servers(job)
         for restarts in (1, 2):
             (driver,) = job.tree().drivers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from rig.processes import of_pid
 from streaming.process import supervision
+from streaming.process.fork_server import ForkServer
 from streaming.process.supervision import RestartHistory, Started
 from tests.support.patience import PATIENCE_S
 
@@ -23,16 +25,23 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="supervisors for
 
 # A supervisor of processes that are all forked, and write their own and their parent's process id to a file.
 PROGRAM = """
-import sys, threading
+import os, sys, time
+from commands.shared.signals import stop_on_signals
 from streaming.process import supervision
 from streaming.process.fork_server import ForkServer
 from tests.unit.streaming.process.test_fork_server import plan
 
 log, *steps = sys.argv[1:]
-server = ForkServer("tests.support.patience", plan)
-server.load()
-start = lambda past, progress: server.start([log, steps[past.restarts]], progress)
-sys.exit(supervision.supervise(start, threading.Event(), prepare=server.load))
+server = ForkServer("tests.support.patience", plan, {"PYTHONPATH": os.getcwd(), "PYTHONSAFEPATH": "1"})
+
+def start(past, progress):
+    server._look_s = 0.0  # so that one that was killed is started again at once
+    while not server.is_ready:
+        server.load()
+        time.sleep(0.01)
+    return server.start([log, steps[past.restarts]], progress)
+
+sys.exit(supervision.supervise(start, stop_on_signals()))
 """
 
 
@@ -42,9 +51,12 @@ def plan(command: list[str]) -> None:
     with Path(log).open("a") as file:
         file.write(f"{os.getpid()} {os.getppid()} {os.getsid(0)}\n")
     assert os.write(int(progress.removeprefix("--progress=")), b"+") == 1
+    if step == "environment":
+        sys.exit("PYTHONSAFEPATH" in os.environ)
     if step == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if step == "wait":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as one amid a long batch
         time.sleep(600)
     sys.exit(int(step))
 
@@ -91,6 +103,50 @@ def test_if_the_fork_server_is_killed_its_process_ends_and_another_server_forks_
         assert of_pid(pid) is None
         _, (_, other, _) = forked(tmp_path / "log", 2)
         assert other != server
+
+
+def test_a_second_signal_ends_what_was_forked_at_once(tmp_path: Path) -> None:
+    with supervisor(tmp_path / "log", "wait") as process:
+        ((pid, _, _),) = forked(tmp_path / "log", 1)
+        process.terminate()
+        time.sleep(0.5)
+        process.terminate()
+        process.wait(PATIENCE_S)
+        until(lambda: of_pid(pid) is None)
+
+
+def test_a_signal_to_the_group_of_the_supervisor_is_not_for_what_was_forked(tmp_path: Path) -> None:
+    with supervisor(tmp_path / "log", "wait") as process:
+        ((_, server, session),) = forked(tmp_path / "log", 1)
+        assert len({os.getpgid(process.pid), os.getpgid(server), session}) == 3
+        process.kill()
+
+
+def test_it_has_the_environment_of_the_supervisor(tmp_path: Path) -> None:
+    with supervisor(tmp_path / "log", "environment") as process:
+        assert process.wait(PATIENCE_S) == 0
+
+
+def test_a_module_that_cannot_be_loaded_makes_no_fork_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = """
+import time
+from streaming.process.fork_server import ForkServer
+server = ForkServer("tests.no_such_module", print, {})
+server.load()
+server._asking.join()
+assert not server.is_ready
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=HOME, check=True)
+
+
+def test_without_room_for_it_the_supervisor_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("multiprocessing.forkserver.ensure_running", full)
+    server = ForkServer("tests.support.patience", plan, {})
+    server.load()
+    assert not server.is_ready
 
 
 def test_a_supervisor_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:

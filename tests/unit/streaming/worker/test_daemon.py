@@ -106,6 +106,12 @@ def test_a_daemon_is_forked_from_the_process_that_has_loaded_the_code_and_the_ne
 
 
 @on_linux
+def test_that_process_has_loaded_the_code_before_spark_starts_anything() -> None:
+    with served("local[2]", {}):
+        until(lambda: "llvmlite" in Path(f"/proc/{child().pid}/maps").read_text())
+
+
+@on_linux
 def test_a_daemon_ends_when_spark_closes_its_input() -> None:
     with served("local[2]", {}) as address, daemon(address) as running, running.worker() as worker:
         parent = psutil.Process(worker).ppid()
@@ -125,11 +131,15 @@ def test_without_that_process_a_daemon_loads_the_code_itself() -> None:
 @on_linux
 def test_a_job_that_has_loaded_the_code_forks_that_process() -> None:
     program = """
+import os, sys
 import streaming.worker.starting.loaded
 from streaming.worker.starting.preloaded import served
+line = os.fdopen(os.dup(0))
+sys.stdin.close()  # as multiprocessing does it in what it forks
+sys.stdin = open(os.open(os.devnull, os.O_RDONLY), closefd=False)
 with served("local[2]", {}) as address:
     print(address, flush=True)
-    input()
+    line.readline()
 """
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=HOME, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -142,6 +152,12 @@ with served("local[2]", {}) as address:
             until(lambda: "streaming.worker.daemon --preload" in " ".join(forked.cmdline()))
             (loaded,) = psutil.Process(job.pid).children()
             assert forked.ppid() == loaded.pid
+            running.stdin.write(struct.pack(">i", worker))  # Spark has a worker killed
+            running.stdin.flush()
+            until(lambda: of_pid(worker) is None)
+            with running.worker():
+                pass
+            assert of_pid(forked.pid) is not None
             running.stdin.close()
         job.kill()
         until(lambda: of_pid(loaded.pid) is None)
