@@ -7,9 +7,10 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +26,9 @@ from streaming.process.fork_server import ForkServer
 from streaming.process.supervision import RestartHistory, Started
 from streaming.version import VERSION
 from streaming.worker.starting import preloaded
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 app = typer.Typer()
 log = logger("sluice.process")
@@ -71,13 +75,16 @@ def run(
         code = _supervise(partial(checkpoint.obstacle, settings.query.checkpoint), processes=2 if standby else 1)
         log.info("process_exited", exit_code=code, uptime_s=round(time.monotonic() - began, 1))
         raise typer.Exit(code)
-    past = None if restarts is None else RestartHistory(restarts, last_exit_code, progress)
-    lineage, jars = lineage or uuid.uuid4().hex, JARS / "spark"
-    with nullcontext("") if submitted else preloaded.served(settings.spark.master, settings.spark.options) as workers:
-        stop = stop_on_signals()
-        from streaming.driver import launch, session  # not in the supervisor: Spark's import takes a second, and memory
+    from streaming.driver import launch, session  # not in the supervisor: Spark's import takes a second, and memory
 
-        own = partial(session.own, settings, jars, preloaded=workers)
+    past = None if restarts is None else RestartHistory(restarts, last_exit_code, progress)
+    lineage, stop, jars = lineage or uuid.uuid4().hex, stop_on_signals(), JARS / "spark"
+    with ExitStack() as stack:
+
+        def own(scratch: Path) -> AbstractContextManager[SparkSession]:
+            served = preloaded.served(settings.spark.master, settings.spark.options)
+            return session.own(settings, jars, scratch, stack.enter_context(served))
+
         opens = partial(session.submitted, settings) if submitted else own
         try:
             launch.run(settings, opens, stop, lineage, past, stands_by=standby, give_up=session.end_jvm)

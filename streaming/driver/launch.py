@@ -46,11 +46,12 @@ def run(
 ) -> None:
     """Run until `stop` is set and the current batch is done. Raises JobError, or the error that broke the query.
 
-    `opens` opens the session (`session.own`, `session.submitted`, `session.borrowed`), in a thread. `give_up` ends
-    that early (`session.end_jvm`), so that a job that cannot start does not wait for Spark. `past` is the history from
-    a supervisor; None without one. Jobs of one `lineage` follow each other, each because the last one ended: if another
-    job took over meanwhile, it keeps the checkpoint. `running` is called once, when the job processes batches. While
-    another job runs on the checkpoint, one that `stands_by` prepares everything and waits for its end.
+    `opens` is called once this process may start; what it returns opens the session (`session.own`,
+    `session.submitted`, `session.borrowed`), in a thread. `give_up` ends that early (`session.end_jvm`), so that a job
+    that cannot start does not wait for Spark. `past` is the history from a supervisor; None without one. Jobs of one
+    `lineage` follow each other, each because the last one ended: if another job took over meanwhile, it keeps the
+    checkpoint. `running` is called once, when the job processes batches. While another job runs on the checkpoint, one
+    that `stands_by` prepares everything and waits for its end.
     """
     location = settings.query.checkpoint
     began = time.monotonic()

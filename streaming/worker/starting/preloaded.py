@@ -40,7 +40,7 @@ HERE = b"+"
 def served(master: str, options: Mapping[str, Any]) -> Iterator[str]:
     """Start the process, and give its address, or "" where Spark's daemon cannot be forked from it.
 
-    A process that has loaded the code itself is forked. Call in the main thread, before there are others.
+    A process that has loaded the code itself is forked. Call in the main thread.
     """
     is_local = master.partition("[")[0] == "local"
     if sys.platform != "linux" or not is_local or any(name.startswith(OTHERS) for name in options):
@@ -76,12 +76,14 @@ def _executed(command: list[str], listener: socket.socket) -> Iterator[None]:
 def _forked(command: list[str], listener: socket.socket) -> Iterator[None]:
     read, written = os.pipe()
     if not (process := os.fork()):
-        os.close(written)
         os.dup2(read, 0)
+        only = listener.detach()
+        os.closerange(3, only)  # the lock of the checkpoint ends with the driver, not with workers
+        os.closerange(only + 1, os.sysconf("SC_OPEN_MAX"))
         rename(command)
         die_with_parent()
         try:
-            serve(listener.detach(), manage)
+            serve(only, manage)
         finally:
             os._exit(0)
     os.close(read)

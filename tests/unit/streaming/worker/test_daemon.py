@@ -135,6 +135,7 @@ import os, sys
 import streaming.worker.starting.loaded
 from streaming.worker.starting.preloaded import served
 line = os.fdopen(os.dup(0))
+lock = open("Makefile")  # any file: what is forked must not hold the driver's lock
 sys.stdin.close()  # as multiprocessing does it in what it forks
 sys.stdin = open(os.open(os.devnull, os.O_RDONLY), closefd=False)
 with served("local[2]", {}) as address:
@@ -152,6 +153,7 @@ with served("local[2]", {}) as address:
             until(lambda: "streaming.worker.daemon --preload" in " ".join(forked.cmdline()))
             (loaded,) = psutil.Process(job.pid).children()
             assert forked.ppid() == loaded.pid
+            assert not [file for pid in (worker, forked.pid, loaded.pid) for file in psutil.Process(pid).open_files()]
             running.stdin.write(struct.pack(">i", worker))  # Spark has a worker killed
             running.stdin.flush()
             until(lambda: of_pid(worker) is None)
