@@ -39,7 +39,15 @@ class ForkServer:
         self._module, self._run, self._environment = module, run, environment
         self._look_s = 0.0  # monotonic
         self._asking: threading.Thread | None = None
-        self.is_ready = self._was_ready = False
+        self._has_loaded = self._had_loaded = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has loaded its code, and still runs."""
+        server: Any = forkserver._forkserver
+        if not self._has_loaded or server._forkserver_pid is None:
+            return False
+        return os.waitid(os.P_PID, server._forkserver_pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
     def load(self) -> None:
         """Start it, if it does not run, and return at once; it is ready when it has loaded its code. Call it again and
@@ -47,7 +55,7 @@ class ForkServer:
         if time.monotonic() < self._look_s or (self._asking is not None and self._asking.is_alive()):
             return
         self._look_s = time.monotonic() + LOOK_EVERY_S
-        self.is_ready = False
+        self._has_loaded = False
         before = dict(os.environ)
         os.environ.update(self._environment)
         try:
@@ -78,10 +86,10 @@ class ForkServer:
             process = self._context.Process(target=_look, args=(self._module,))
             process.start()
             process.join()
-            self.is_ready = process.exitcode == 0
-        if self.is_ready and not self._was_ready:
+            self._has_loaded = process.exitcode == 0
+        if self._has_loaded and not self._had_loaded:
             log.info("restart_prepared", duration_s=round(time.monotonic() - began, 1))
-        self._was_ready = self.is_ready
+        self._had_loaded = self._has_loaded
 
 
 class Forked:

@@ -35,6 +35,8 @@ log, *steps = sys.argv[1:]
 server = ForkServer("tests.support.patience", plan, {"PYTHONPATH": os.getcwd(), "PYTHONSAFEPATH": "1"})
 
 def start(past, progress):
+    if steps[past.restarts] == "ready":
+        sys.exit(10 + server.is_ready)
     server._look_s = 0.0  # so that one that was killed is started again at once
     while not server.is_ready:
         server.load()
@@ -103,6 +105,16 @@ def test_if_the_fork_server_is_killed_its_process_ends_and_another_server_forks_
         assert of_pid(pid) is None
         _, (_, other, _) = forked(tmp_path / "log", 2)
         assert other != server
+
+
+def test_a_fork_server_that_was_killed_is_not_ready(tmp_path: Path) -> None:
+    """To load another one would take longer than a start without it."""
+    with supervisor(tmp_path / "log", "kill", "ready") as process:
+        assert process.wait(PATIENCE_S) == 11
+    with supervisor(tmp_path / "other", "wait", "ready") as process:
+        ((_, server, _),) = forked(tmp_path / "other", 1)
+        os.kill(server, signal.SIGKILL)
+        assert process.wait(PATIENCE_S) == 10
 
 
 def test_a_second_signal_ends_what_was_forked_at_once(tmp_path: Path) -> None:
