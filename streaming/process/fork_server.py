@@ -47,7 +47,10 @@ class ForkServer:
         server: Any = forkserver._forkserver
         if not self._has_loaded or server._forkserver_pid is None:
             return False
-        return os.waitid(os.P_PID, server._forkserver_pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        try:
+            return os.waitid(os.P_PID, server._forkserver_pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:  # another one is started at this moment
+            return False
 
     def load(self) -> None:
         """Start it, if it does not run, and return at once; it is ready when it has loaded its code. Call it again and
