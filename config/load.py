@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import reduce
 from pathlib import Path
-from typing import Any, NamedTuple, get_origin
+from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -213,17 +213,42 @@ def _with_tables(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Read tables that are text. Raises ConfigError."""
 
     def read(section: str, key: str, value: Any) -> Any:
-        if not isinstance(value, str) or get_origin(_keys(section)[key].annotation) is not dict:
+        annotation = _keys(section)[key].annotation
+        if get_origin(annotation) is not dict:
             return value
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError:
-            raise ConfigError(f"{where}{section}.{key} is a table; write it as JSON") from None
+        table = _of_json(value, f"{where}{section}.{key}")
+        _, entry = get_args(annotation)
+        return _with_entries(table, entry, f"{where}{section}.{key}") if _is_model(entry) else table
 
     return {
         section: {key: read(section, key, value) for key, value in values.items()}
         for section, values in settings.items()
     }
+
+
+def _with_entries(table: Mapping[str, Any], model: type[BaseModel], where: str) -> dict[str, Any]:
+    """A table of tables. The name of an entry may have a key of the entry after its last dot, as in "acme.topic"."""
+    nested: dict[str, Any] = {}
+    for name, value in table.items():
+        entry, _, key = name.rpartition(".")
+        if entry and key in model.model_fields and not isinstance(value, Mapping):
+            nested[entry] = _merged(nested.get(entry, {}), {key: value})
+        else:
+            nested[name] = _merged(nested.get(name, {}), _of_json(value, f"{where}.{name}"))
+    return nested
+
+
+def _of_json(value: Any, where: str) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        raise ConfigError(f"{where} is a table; write it as JSON") from None
+
+
+def _is_model(entry: object) -> bool:
+    return isinstance(entry, type) and issubclass(entry, BaseModel)
 
 
 def _parsed(file: str, read: Callable[[str], str]) -> dict[str, Any]:

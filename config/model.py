@@ -85,9 +85,11 @@ def _with_index_settings(config: dict[str, str]) -> dict[str, str]:
 def _divided(names: object) -> object:
     """Split a string, as in the environment and flags, into names, or read it as a list in JSON; return anything else
     unchanged. Raises ValueError."""
-    if not isinstance(names, str) or not names:
-        return names or []
-    return json.loads(names) if names.startswith("[") else [name.strip() for name in names.split(",")]
+    if not isinstance(names, str):
+        return names
+    if names.startswith("["):
+        return json.loads(names)
+    return [name.strip() for name in names.split(",")] if names else []
 
 
 def _of_names(pattern: str) -> str:

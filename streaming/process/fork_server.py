@@ -39,7 +39,7 @@ class ForkServer:
         self._module, self._run, self._environment = module, run, environment
         self._look_s = 0.0  # monotonic
         self._asking: threading.Thread | None = None
-        self._has_loaded = self._had_loaded = False
+        self._has_loaded = False
 
     @property
     def is_ready(self) -> bool:
@@ -58,8 +58,8 @@ class ForkServer:
         if time.monotonic() < self._look_s or (self._asking is not None and self._asking.is_alive()):
             return
         self._look_s = time.monotonic() + LOOK_EVERY_S
-        self._has_loaded = False
-        before = dict(os.environ)
+        server: Any = forkserver._forkserver
+        last, before = server._forkserver_pid, dict(os.environ)
         os.environ.update(self._environment)
         try:
             forkserver.ensure_running()
@@ -68,6 +68,10 @@ class ForkServer:
         finally:
             os.environ.clear()
             os.environ.update(before)
+        if server._forkserver_pid != last:
+            self._has_loaded = False
+        if self._has_loaded:
+            return
         self._asking = threading.Thread(target=self._ask, name="sluice-fork-server", daemon=True)
         self._asking.start()
 
@@ -90,9 +94,8 @@ class ForkServer:
             process.start()
             process.join()
             self._has_loaded = process.exitcode == 0
-        if self._has_loaded and not self._had_loaded:
+        if self._has_loaded:
             log.info("restart_prepared", duration_s=round(time.monotonic() - began, 1))
-        self._had_loaded = self._has_loaded
 
 
 class Forked:
@@ -122,9 +125,8 @@ def _look(module: str) -> None:
 
 def _is_tied() -> bool:
     """Whether the parent is the fork server, and ends with its own parent."""
-    from streaming.process import tied  # in the fork server
-
-    return os.getppid() == tied.PID
+    tied: Any = sys.modules.get(TIED)
+    return tied is not None and os.getppid() == tied.PID
 
 
 def _begin(
@@ -142,7 +144,9 @@ def _begin(
     try:
         run(command)
     finally:
-        atexit._run_exitfuncs()  # multiprocessing ends its processes without them
+        threads: Any = threading
+        threads._shutdown()  # as an interpreter does it; multiprocessing ends its processes without these
+        atexit._run_exitfuncs()
 
 
 def _leave_resource_tracker() -> None:

@@ -17,8 +17,9 @@ import socket
 import struct
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from streaming.process.child import die_with_parent, rename
 from streaming.worker.executor import PRELOAD
 from streaming.worker.starting.manager import manage
 
-ADDRESS = "SLUICE_PRELOADED"  # the variable by which Spark's environment names the process
+ADDRESS = "PRELOADED_WORKERS"  # the variable by which Spark's environment names the process
 LOADED = "streaming.worker.starting.loaded"
 CODE = Path(__file__).resolve().parents[3]
 ENVIRONMENT = {"OMP_NUM_THREADS": "1"}  # as Spark sets it for what it starts: libraries read it when they are loaded
@@ -47,13 +48,17 @@ def served(master: str, options: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         return
     address = f"sluice-{secrets.token_hex(16)}"
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f"\0{address}")
-        listener.listen()
-        start = _forked if LOADED in sys.modules else _executed
-        with start([sys.executable, "-m", "streaming.worker.daemon", PRELOAD, str(listener.fileno())], listener):
-            listener.close()
-            yield address
+    with ExitStack() as stack:
+        try:
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(f"\0{address}")
+                listener.listen()
+                start = _forked if LOADED in sys.modules else _executed
+                command = [sys.executable, "-m", "streaming.worker.daemon", PRELOAD, str(listener.fileno())]
+                stack.enter_context(start(command, listener))
+        except OSError:  # such as a limit on processes: the daemon loads its code itself
+            address = ""
+        yield address
 
 
 @contextmanager
@@ -76,16 +81,14 @@ def _executed(command: list[str], listener: socket.socket) -> Iterator[None]:
 def _forked(command: list[str], listener: socket.socket) -> Iterator[None]:
     read, written = os.pipe()
     if not (process := os.fork()):
-        os.dup2(read, 0)
-        only = listener.detach()
-        os.closerange(3, only)  # the lock of the checkpoint ends with the driver, not with workers
-        os.closerange(only + 1, os.sysconf("SC_OPEN_MAX"))
-        rename(command)
-        die_with_parent()
-        try:
+        with _whole_life():
+            die_with_parent()
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.dup2(read, 0)
+            rename(command)
+            _close_all_but(only := listener.detach())
             serve(only, manage)
-        finally:
-            os._exit(0)
     os.close(read)
     try:
         yield
@@ -93,6 +96,30 @@ def _forked(command: list[str], listener: socket.socket) -> Iterator[None]:
         os.close(written)
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
+
+
+@contextmanager
+def _whole_life() -> Iterator[None]:
+    """What a forked process does from its first to its last line: it must not return into the code of its parent."""
+    code = 1
+    try:
+        yield
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _close_all_but(descriptor: int) -> None:
+    """Close all but the standard streams and this one: the lock of the checkpoint ends with the driver, not with
+    workers."""
+    for other in map(int, os.listdir("/proc/self/fd")):
+        if other > 2 and other != descriptor:
+            with suppress(OSError):  # of the directory itself
+                os.close(other)
 
 
 def hand_over() -> bool:
@@ -118,7 +145,8 @@ def hand_over() -> bool:
             if connection.recv(1) != HERE:
                 return False
             connection.settimeout(None)
-            connection.recv(1)
+            with suppress(OSError):
+                connection.recv(1)
     except OSError:
         return False
     return True
@@ -132,9 +160,10 @@ def serve(descriptor: int, run: Callable[[], object]) -> None:
     with socket.socket(fileno=descriptor) as listener:
         both: list[Any] = [listener, 0]
         while 0 not in select.select(both, [], [])[0]:
-            connection, _ = listener.accept()
-            with connection:
-                _serve(listener, connection, run)
+            with suppress(OSError):  # such as a limit on processes: the other one goes on by itself
+                connection, _ = listener.accept()
+                with connection:
+                    _serve(listener, connection, run)
 
 
 def _serve(listener: socket.socket, connection: socket.socket, run: Callable[[], object]) -> None:
@@ -144,18 +173,18 @@ def _serve(listener: socket.socket, connection: socket.socket, run: Callable[[],
     with connection.makefile("rb") as file:
         request = file.read()
     if len(streams) == 3 and not os.fork():
-        listener.close()
-        _become(json.loads(request), streams)
-        connection.sendall(HERE)
-        run()
-        os._exit(0)
+        with _whole_life():
+            listener.close()
+            _become(json.loads(request), streams)
+            connection.sendall(HERE)
+            run()
     for stream in streams:
         os.close(stream)
 
 
 def _is_ours(connection: socket.socket) -> bool:
     """Whether the other end is a process of this user; one that is not seen from this container has the number 0."""
-    process, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    process, user, _ = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return bool(process) and user == os.getuid()
 
 

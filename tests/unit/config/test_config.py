@@ -189,6 +189,23 @@ def test_lists_and_tables_in_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     assert load(flags={"spark.options": '{"spark.driver.memory": "4g"}'}).spark.options == {"spark.driver.memory": "4g"}
 
 
+def test_tenants_in_the_environment_and_in_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path, '[subscriptions.tenants.acme]\nprefix = "acme."\n')
+    monkeypatch.setenv("SLUICE_SUBSCRIPTIONS__TENANTS__ACME__TOPIC", "of.acme")
+    monkeypatch.setenv(
+        "SLUICE_SUBSCRIPTIONS__TENANTS__OTHER", '{"prefix": "other.", "topic": "t", "status_topic": "s"}'
+    )
+    tenants = load(file, {"subscriptions.tenants.acme.status_topic": "statuses"}).subscriptions.tenants
+    assert (tenants["acme"].prefix, tenants["acme"].topic, tenants["acme"].status_topic) == (
+        "acme.",
+        "of.acme",
+        "statuses",
+    )
+    assert tenants["other"].prefix == "other."
+    with pytest.raises(ConfigError, match=r"tenants\.acme is a table; write it as JSON"):
+        load(flags={"subscriptions.tenants.acme": "x"})
+
+
 @pytest.mark.parametrize("setting", [{"metrics.subscriptions": "true"}, {"metrics.subscribers": "alice"}])
 def test_metrics_that_need_the_topic_have_one(setting: dict[str, str]) -> None:
     load(flags=setting)

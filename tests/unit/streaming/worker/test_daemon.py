@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -163,6 +164,16 @@ with served("local[2]", {}) as address:
             running.stdin.close()
         job.kill()
         until(lambda: of_pid(loaded.pid) is None)
+
+
+@on_linux
+def test_where_no_process_can_be_started_the_daemon_loads_the_code_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def limited(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", limited)
+    with served("local[2]", {}) as address:
+        assert address == ""
 
 
 @pytest.mark.parametrize(
