@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from commands import JARS
+from commands import HOME, JARS
 from commands.shared.flags import SUBMITTED, with_settings
 from commands.shared.signals import stop_on_signals
 from config import Settings
@@ -98,7 +98,7 @@ def run(
 def _supervise(obstacle: Callable[[], str], processes: int) -> int:
     """Run so many processes of this command; returns an exit code."""
     same = [*(word for word in sys.argv if word != "--supervise"), "--lineage", uuid.uuid4().hex]
-    path = os.pathsep.join([str(preloaded.CODE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(HOME), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**preloaded.ENVIRONMENT, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}  # modules of ours alone
     server = ForkServer("commands.loaded", _run, environment)
 

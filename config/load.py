@@ -273,9 +273,9 @@ def _environment() -> dict[str, Any]:
 def _dotted(variable: str) -> str:
     """The name of a setting from that of a variable: SPARK__OPTIONS__SPARK__EXECUTOR__CORES, or, for an option with
     capitals, SPARK__OPTIONS__spark.executor.memoryOverhead."""
-    section_and_key, option = variable.split("__", 2)[:2], variable.split("__", 2)[2:]
-    option = [name.lower() if name.isupper() else name for name in option]
-    return ".".join([*(name.lower() for name in section_and_key), *option]).replace("__", ".")
+    parts = variable.split("__", 2)
+    option = [name.lower() if name.isupper() else name for name in parts[2:]]
+    return ".".join([*map(str.lower, parts[:2]), *option]).replace("__", ".")
 
 
 def _is_service(name: str) -> bool:

@@ -26,7 +26,7 @@ from streaming import secret_files, tenants
 from streaming.clock import steady_s
 from streaming.codecs import RegistrySettings
 from streaming.console.console import Console
-from streaming.driver import session, sources
+from streaming.driver import sources
 from streaming.driver.batches import SparkBatches
 from streaming.driver.composition import TopicNames
 from streaming.driver.epoch_batches import EpochBatches
@@ -69,6 +69,7 @@ from streaming.state.store import Store
 from streaming.subscribers.metrics_topic import MetricsTopic
 from streaming.subscribers.recorder import RecorderLimits, SubscriberRecorder
 from streaming.tenants import MOST_PARTITIONS
+from streaming.worker.executor import on_cluster
 from streaming.worker.settings import TaskSettings
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ def _sharing(
     """`share` of a State and `lend` of its Compactor: executors get files from us, or from where the copy of the state
     lies. On our host they see them."""
     copy = store.copy
-    if not session.on_cluster(spark.master):
+    if not on_cluster(spark.master):
         return None, lambda path: None
     if copy is None:
         return partial(SharedFile, spark), lambda path: None
@@ -284,7 +285,7 @@ def pipeline(
         delivery_quota=DeliveryQuota(quotas.deliveries_per_second, quotas.over == "drop"),
         load_shedder=LoadShedder(settings.matching.adaptive_after_ms, settings.matching.adaptive_rates),
         tasks=cores,
-        cores=(lambda: context.defaultParallelism) if session.on_cluster(context.master) else None,
+        cores=(lambda: context.defaultParallelism) if on_cluster(context.master) else None,
         time_limit=TimeLimit(TaggedJobs(context), _least_s(settings)),
         deleted=DeletedEvents.of(topics),
         describe=context.setJobDescription,

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from matchers.index.snapshot import Snapshot
 from matchers.registry import need_papers
 from streaming import tenants
-from streaming.driver import assembly, session, sources
+from streaming.driver import assembly, sources
 from streaming.driver.batches import SparkBatches
 from streaming.driver.isolation import WorkersLost
 from streaming.driver.pipeline import Pipeline
@@ -51,7 +51,9 @@ from streaming.state.restore import Restored
 from streaming.state.state import FALLBACK_ALGORITHM, State
 from streaming.state.store import Store
 from streaming.worker import interpreter
+from streaming.worker.executor import on_cluster
 from streaming.worker.settings import TaskSettings
+from streaming.worker.starting.preloaded import CODE
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -204,7 +206,7 @@ class JobRun:
             slices = [packing.read(path, Slice) for path in restored.slices]
             pipeline.adopt(slices, restored.chosen, restored.positions)
         restored.forget_slices()
-        if session.on_cluster(spark.sparkContext.master):
+        if on_cluster(spark.sparkContext.master):
             papers = need_papers([self.settings.matching.algorithm])
             _bring(spark, pipeline.state, pipeline.settings, self.scratch, papers)
         checkpoint.own(self.settings.query.checkpoint, self.lineage)
@@ -329,7 +331,7 @@ def _bring(spark: SparkSession, state: State, settings: TaskSettings, scratch: P
     """Send our code to the executors of a cluster. Call before they have work."""
     dry_run.match(state, settings)
     publishing.compile()
-    archive = code_archive.make(session.CODE, scratch / f"{code_archive.NAME}.zip", papers=papers)
+    archive = code_archive.make(CODE, scratch / f"{code_archive.NAME}.zip", papers=papers)
     spark.sparkContext.addArchive(f"{archive}#{code_archive.NAME}")
 
 

@@ -27,12 +27,11 @@ from streaming.log import logger
 from streaming.process import code_archive
 from streaming.process.class_archive import ClassArchive
 from streaming.process.jars import FETCH
-from streaming.worker.starting.preloaded import ADDRESS
+from streaming.worker.executor import on_cluster
+from streaming.worker.starting.preloaded import ADDRESS, CODE
 
 if TYPE_CHECKING:
     from config.model import Settings
-
-CODE = Path(__file__).resolve().parents[2]
 
 log = logger("sluice.job")
 
@@ -116,11 +115,6 @@ CLUSTER = {
     # which a batch waits for one that hangs.
     "spark.network.timeoutInterval": "10s",
 }
-
-
-def on_cluster(master: str | None) -> bool:
-    """Whether executors run elsewhere. Spark's `local-cluster[...]` is a cluster on this host."""
-    return master != "local" and not str(master).startswith("local[")
 
 
 def exit_code(error: BaseException) -> int | None:

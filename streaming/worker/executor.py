@@ -13,6 +13,11 @@ DRIVER, UNKNOWN = "driver", "unknown"
 ANCESTORS = 4  # a worker's parent is the daemon, whose parent is the JVM or that process
 
 
+def on_cluster(master: str | None) -> bool:
+    """Whether executors run elsewhere. Spark's `local-cluster[...]` is a cluster on this host."""
+    return master != "local" and not str(master).startswith("local[")
+
+
 @cache
 def executor() -> str:
     """Spark's id of the executor; `driver` with a local master, `unknown` where /proc cannot be read."""

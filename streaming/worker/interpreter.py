@@ -17,6 +17,7 @@ from pyspark import SparkContext
 
 from streaming.errors import JobError
 from streaming.log import error_fields, logger
+from streaming.worker.executor import on_cluster
 
 log = logger("sluice.job")
 
@@ -78,8 +79,9 @@ class Interpreter:
 
 def is_ours(context: SparkContext) -> bool:
     """Whether executors run on this host with this very interpreter."""
-    local = str(context.master).partition("[")[0] == "local"
-    return local and os.path.abspath(shutil.which(context.pythonExec) or "") == os.path.abspath(sys.executable)
+    return not on_cluster(context.master) and os.path.abspath(
+        shutil.which(context.pythonExec) or ""
+    ) == os.path.abspath(sys.executable)
 
 
 def check(context: SparkContext) -> None:

@@ -27,7 +27,7 @@ from rig.setting import setting
 from tests.faults.checking.commits import Commits
 
 STEPS = ("process_started", "standby_started", "monitoring_started", "state_restored", "job_started")
-WARM_S = 25.0  # between two kills
+WARM_S = 25.0  # between two kills: the supervisor has prepared the next start by then
 NAME = "restarts"
 
 

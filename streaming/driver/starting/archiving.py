@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from streaming.driver import session
 from streaming.driver.starting import warm_up
 from streaming.state.state import FALLBACK_ALGORITHM
+from streaming.worker.executor import on_cluster
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def is_due(settings: Settings, jars: Path) -> bool:
     """Whether a job with these settings would use an archive, and there is none. Raises JobError without Java."""
-    is_local = not session.on_cluster(settings.spark.master)
+    is_local = not on_cluster(settings.spark.master)
     return is_local and any(jars.glob("*.jar")) and session.class_archive(jars).is_writable()
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from streaming.process.child import die_with_parent, rename
-from streaming.worker.executor import PRELOAD
+from streaming.worker.executor import PRELOAD, on_cluster
 from streaming.worker.starting.manager import manage
 
 ADDRESS = "PRELOADED_WORKERS"  # the variable by which Spark's environment names the process
@@ -43,8 +43,7 @@ def served(master: str, options: Mapping[str, Any]) -> Iterator[str]:
 
     A process that has loaded the code itself is forked. Call in the main thread.
     """
-    is_local = master.partition("[")[0] == "local"
-    if sys.platform != "linux" or not is_local or any(name.startswith(OTHERS) for name in options):
+    if sys.platform != "linux" or on_cluster(master) or any(name.startswith(OTHERS) for name in options):
         yield ""
         return
     address = f"sluice-{secrets.token_hex(16)}"
@@ -81,10 +80,11 @@ def _executed(command: list[str], listener: socket.socket) -> Iterator[None]:
 def _forked(command: list[str], listener: socket.socket) -> Iterator[None]:
     read, written = os.pipe()
     if not (process := os.fork()):
-        with _whole_life():
+        with _then_exit():
             die_with_parent()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             os.dup2(read, 0)
             rename(command)
             _close_all_but(only := listener.detach())
@@ -99,8 +99,8 @@ def _forked(command: list[str], listener: socket.socket) -> Iterator[None]:
 
 
 @contextmanager
-def _whole_life() -> Iterator[None]:
-    """What a forked process does from its first to its last line: it must not return into the code of its parent."""
+def _then_exit() -> Iterator[None]:
+    """End the process after this block. A forked process must not return into the code of its parent."""
     code = 1
     try:
         yield
@@ -156,7 +156,6 @@ def serve(descriptor: int, run: Callable[[], object]) -> None:
     """Fork a process that calls `run` for each that hands over, until the driver has ended, which holds the other end
     of the standard input. `descriptor` is that of a listening socket."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=descriptor) as listener:
         both: list[Any] = [listener, 0]
         while 0 not in select.select(both, [], [])[0]:
@@ -173,7 +172,7 @@ def _serve(listener: socket.socket, connection: socket.socket, run: Callable[[],
     with connection.makefile("rb") as file:
         request = file.read()
     if len(streams) == 3 and not os.fork():
-        with _whole_life():
+        with _then_exit():
             listener.close()
             _become(json.loads(request), streams)
             connection.sendall(HERE)

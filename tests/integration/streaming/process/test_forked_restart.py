@@ -12,6 +12,7 @@ import pytest
 from rig.job import JobProcess
 from rig.processes import Process, ended, kill
 from tests.integration.conftest import CommandLine
+from tests.integration.running import records
 from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="jobs are forked there only")
@@ -25,7 +26,11 @@ def has_started(job: JobProcess, times: int) -> bool:
     return len(job.lines("job_started")) >= times
 
 
-def test_a_killed_job_is_forked_and_delivers(sluice: CommandLine, tmp_path: Path) -> None:
+def has_delivered(kafka: str, topic: str, count: int) -> bool:
+    return len(records(kafka, topic)) == count
+
+
+def test_a_killed_job_is_forked_and_delivers(sluice: CommandLine, kafka: str, tmp_path: Path) -> None:
     sluice("topics", "create")
     with (
         tempfile.TemporaryDirectory(prefix="sluice-") as scratch,  # tmp_path is too long for sockets
@@ -42,6 +47,8 @@ def test_a_killed_job_is_forked_and_delivers(sluice: CommandLine, tmp_path: Path
             assert driver.parent == server.pid
             assert f"\0--restarts={restarts}\0" in driver.command
             sluice("subscribe", "--id", f"{restarts}", "--subscriber", "alice", "--pattern", '{"n": [1]}', "--wait")
+            sluice("produce", stdin='{"n": 1}\n')
+            job.wait_for("delivered", partial(has_delivered, kafka, f"{sluice.name}.to.alice", restarts), PATIENCE_S)
             daemons, workers = job.tree().daemons, job.tree().workers
             assert {worker.parent for worker in workers} == {daemon.pid for daemon in daemons}
         assert [line["exit_code"] for line in job.lines("job_restarted")] == [-9, -9]

@@ -6,9 +6,8 @@ import logging
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
@@ -31,7 +30,7 @@ from streaming.version import VERSION
 from tests.support.doubles.collector import Collector, Span, collector
 from tests.support.doubles.stage import ALICE, ListSink, Reports, apply, change, event, pipeline, state, step, work
 from tests.support.logged import fields_of
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import until
 
 HOME = Path(__file__).resolve().parents[4]
 NOON = 1_750_000_000.0  # epoch s
@@ -115,13 +114,6 @@ def sent(receiver: Collector, *reports: Report) -> list[Span]:
         for one in reports:
             observer.batch(one)
     return [span for trace in receiver.traces().values() for span in trace]
-
-
-def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:

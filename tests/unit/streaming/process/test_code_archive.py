@@ -8,8 +8,8 @@ import zipfile
 from pathlib import Path
 
 from matchers import algorithms
-from streaming.driver.session import CODE
 from streaming.process import code_archive
+from streaming.worker.starting.preloaded import CODE
 
 
 def python(directory: Path, program: str, **environment: str) -> str:

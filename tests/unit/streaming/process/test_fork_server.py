@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from rig.processes import of_pid
 from streaming.process import supervision
 from streaming.process.fork_server import ForkServer
 from streaming.process.supervision import RestartHistory, Started
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 
 HOME = Path(__file__).resolve().parents[4]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="supervisors fork there only")
@@ -75,13 +74,6 @@ def forked(log: Path, n: int) -> list[list[int]]:
     """Wait for n processes; returns pid, parent and session of each."""
     until(lambda: log.exists() and len(log.read_text().splitlines()) >= n)
     return [[int(word) for word in line.split()] for line in log.read_text().splitlines()]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_forked_process_has_its_own_session_and_its_exit_code_reaches_the_supervisor(tmp_path: Path) -> None:
@@ -152,6 +144,11 @@ server.load()
 server._asking.join()
 assert not server.is_ready
 """
+    subprocess.run([sys.executable, "-c", program], cwd=HOME, check=True)
+
+
+def test_a_supervisor_forks_from_all_code_of_a_job() -> None:
+    program = "import sys, commands.loaded; sys.exit(not {'run_stream', 'commands.job'} <= sys.modules.keys())"
     subprocess.run([sys.executable, "-c", program], cwd=HOME, check=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -19,7 +19,7 @@ from streaming.subscribers.metrics_topic import MetricsTopic, totals_of
 from streaming.subscribers.recorder import RecorderLimits, SubscriberRecorder
 from streaming.subscribers.totals import Totals
 from tests.support.doubles.stage import apply, change, state
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import until
 from tests.unit.streaming.subscribers.test_totals import Message, again, report, subscribers
 
 pytestmark = pytest.mark.kernels
@@ -71,13 +71,6 @@ def recording(topic: ListTopic, snapshot: Snapshot | None = None) -> Iterator[Su
     limits = RecorderLimits(100_000, ["ann"], every_s=0.01)
     with SubscriberRecorder(topic, lambda: snapshot or subscribed.snapshot, limits) as started:
         yield started
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 ANN = report({"ann": {"a": 2}}).to_bytes()

@@ -10,8 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import pytest
 
 from rig.processes import of_pid
 from streaming.worker.starting.preloaded import ADDRESS, served
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import until
 
 HOME = Path(__file__).resolve().parents[4]
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="daemons are forked there only")
@@ -64,13 +63,6 @@ def daemon(preloaded: str) -> Iterator[Daemon]:
             stderr=subprocess.PIPE,
         ) as started:
             yield Daemon(started)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def child() -> psutil.Process:
