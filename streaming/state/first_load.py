@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from matchers.contract.tables import Int64
 from matchers.index.segment import Segment
@@ -243,9 +243,13 @@ def _timestamps(records: Iterable[Message]) -> Int64:
 
 
 def _records(span: Span) -> list[Message]:
-    """The committed records of a span that are left."""
+    """The committed records of a span that are left. Raises JobError."""
     consumer = _consumer(span.cluster.bootstrap_servers, tuple(sorted(span.cluster.options.items())))
     topic, partition = span.in_topic
+    try:
+        consumer.list_topics(topic, TIMEOUT_S)  # else librdkafka looks for a topic that it does not know once a second
+    except KafkaException as error:
+        raise translate(error.args[0], f"{topic} cannot be read") from error
     consumer.assign([TopicPartition(topic, partition, span.begin)])
     records: list[Message] = []
     deadline = time.monotonic() + TIMEOUT_S
@@ -276,7 +280,7 @@ def _records(span: Span) -> list[Message]:
 @lru_cache(maxsize=1)
 def _consumer(bootstrap_servers: str, options: tuple[tuple[str, str], ...]) -> Consumer:
     # A fetch that waits at the end of one partition would keep the next partition waiting.
-    return Cluster(bootstrap_servers, dict(options)).reader(queued_max_messages_kbytes=4096, fetch_wait_max_ms=10)
+    return Cluster(bootstrap_servers, dict(options)).reader(queued_max_messages_kbytes=4096, fetch_wait_max_ms=1)
 
 
 def _fields(partition: int, record: Message) -> tuple[Any, ...]:
