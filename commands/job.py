@@ -110,7 +110,7 @@ def _supervise(obstacle: Callable[[], str], processes: int) -> int:
                 return server.start(command, progress)
         return supervision.executed([sys.executable, *command, f"--progress={progress}"], progress)
 
-    prepare = server.load if sys.platform == "linux" else lambda: None
+    prepare = server.load if sys.platform == "linux" else lambda: True
     return supervision.supervise(start, stop_on_signals(), obstacle, processes, prepare)
 
 

@@ -54,9 +54,11 @@ def of_pid(pid: int) -> Process | None:
 
 def below(pid: int) -> list[Process]:
     """Return all descendants of a process, parents first, also those that lost their own parent."""
-    there = [process for other in psutil.pids() if other != pid and (process := of_pid(other))]
+    return _below({pid}, [process for other in psutil.pids() if other != pid and (process := of_pid(other))])
+
+
+def _below(parents: set[int], there: Sequence[Process]) -> list[Process]:
     found: list[Process] = []
-    parents = {pid}
     while parents:
         children = [p for p in there if (p.parent in parents or p.session in parents) and p not in found]
         found += children
@@ -69,6 +71,8 @@ class ProcessTree:
     """The processes of one supervised job; each list is empty while there is none of it."""
 
     everything: list[Process]
+    fork_servers: list[Process]  # from which the supervisor forks drivers
+    jobs: list[Process]  # drivers, and all that they have started
     drivers: list[Process]  # Python
     jvms: list[Process]  # of a driver
     daemons: list[Process]  # that fork Spark's Python workers
@@ -79,14 +83,16 @@ class ProcessTree:
     def of(cls, supervisor: int, executors: Sequence[Process] = ()) -> ProcessTree:
         """Return the job's processes, with those of `executors` where these are not the driver's JVM."""
         found = below(supervisor)
-        jobs = [p for p in found if "\0--lineage\0" in p.command]
-        drivers = [p for p in jobs if p.parent not in _pids(jobs)]
+        named = [p for p in found if "\0--lineage\0" in p.command]
+        drivers = [p for p in named if p.parent not in _pids(named)]
+        fork_servers = [p for p in found if p.parent == supervisor and "'commands.loaded'" in p.command]
+        jobs = [p for p in found if p in drivers or p in _below(_pids(drivers), found)]
         jvms = [p for p in found if p.parent in _pids(drivers) and "java" in p.command.split("\0")[0]]
         tasks = [*found, *executors]
         java = _pids(p for p in tasks if "java" in p.command.split("\0")[0])
         daemons, workers = daemons_and_workers([p for p in tasks if p.pid not in java])
         pool = [p for p in found if p.parent in _pids(drivers) and "multiprocessing.spawn" in p.command]
-        return cls(found, drivers, jvms, daemons, workers, pool)
+        return cls(found, fork_servers, jobs, drivers, jvms, daemons, workers, pool)
 
 
 def daemons_and_workers(processes: Sequence[Process]) -> tuple[list[Process], list[Process]]:

@@ -22,7 +22,7 @@ log = logger("sluice.supervision")
 
 TIED = "streaming.process.tied"
 LOST = 255  # multiprocessing's exit code for a process whose fork server was killed
-LOOK_EVERY_S = 60.0  # whether it runs: one that cannot start must not take the cores
+START_EVERY_S = 60.0  # one that cannot start must not take the cores
 
 
 class ForkServer:
@@ -37,7 +37,7 @@ class ForkServer:
         self._context = get_context("forkserver")
         self._context.set_forkserver_preload([TIED, module])
         self._module, self._run, self._environment = module, run, environment
-        self._look_s = 0.0  # monotonic
+        self._start_s = 0.0  # monotonic
         self._asking: threading.Thread | None = None
         self._has_loaded = False
 
@@ -52,28 +52,15 @@ class ForkServer:
         except ChildProcessError:  # another one is started at this moment
             return False
 
-    def load(self) -> None:
-        """Start it, if it does not run, and return at once; it is ready when it has loaded its code. Call it again and
-        again."""
-        if time.monotonic() < self._look_s or (self._asking is not None and self._asking.is_alive()):
-            return
-        self._look_s = time.monotonic() + LOOK_EVERY_S
-        server: Any = forkserver._forkserver
-        last, before = server._forkserver_pid, dict(os.environ)
-        os.environ.update(self._environment)
-        try:
-            forkserver.ensure_running()
-        except OSError:  # such as a full disk: the next processes load their code themselves
-            return
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
-        if server._forkserver_pid != last:
-            self._has_loaded = False
-        if self._has_loaded:
-            return
-        self._asking = threading.Thread(target=self._ask, name="sluice-fork-server", daemon=True)
-        self._asking.start()
+    def load(self) -> bool:
+        """Start it, if it does not run; returns at once whether it has loaded its code. Call it again and again."""
+        if self.is_ready or (self._asking is not None and self._asking.is_alive()):
+            return self.is_ready
+        if self._has_loaded:  # it was killed
+            self._has_loaded, self._start_s = False, 0.0
+        if time.monotonic() >= self._start_s:
+            self._start()
+        return False
 
     def start(self, command: list[str], progress: int) -> Forked:
         """Fork a process; call only if it is ready. `progress`: a file descriptor, whose number there follows the
@@ -85,6 +72,20 @@ class ForkServer:
         finally:
             written.close()
         return Forked(process)
+
+    def _start(self) -> None:
+        self._start_s = time.monotonic() + START_EVERY_S
+        before = dict(os.environ)
+        os.environ.update(self._environment)
+        try:
+            forkserver.ensure_running()
+        except OSError:  # such as a full disk: the next processes load their code themselves
+            return
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        self._asking = threading.Thread(target=self._ask, name="sluice-fork-server", daemon=True)
+        self._asking.start()
 
     def _ask(self) -> None:
         """Let it fork a process, for which it has to be loaded."""

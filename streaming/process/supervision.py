@@ -22,7 +22,8 @@ STEADY_S = 60.0  # a process that ran this long is restarted without a pause, wh
 LONGEST_PAUSE_S = 30.0
 LOOK_EVERY_S = 1.0  # whether what was in the way is gone
 POLL_S = 0.05
-PREPARE_AFTER_S = 20.0  # until then a start needs the cores itself
+HEAD_START_S = 10.0  # of a process, without progress: it needs the cores itself
+PREPARED_WITHIN_S = 20.0  # after a start; then the next process starts without what is prepared
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,20 @@ class RestartHistory:
         """Report progress to the supervisor, so that it restarts the process without a pause."""
         if self.progress is not None:
             os.write(self.progress, b"+")
+
+
+@dataclass
+class _Turn:
+    """The process that is starting. Any other that is to start waits: together both would take twice as long."""
+
+    of: int | None = None
+
+    def is_taken(self, number: int) -> bool:
+        return self.of not in (None, number)
+
+    def leave(self, number: int) -> None:
+        if self.of == number:
+            self.of = None
 
 
 class Started(Protocol):
@@ -62,7 +77,7 @@ def supervise(
     stop: threading.Event,
     obstacle: Callable[[], str] = lambda: "",
     processes: int = 1,
-    prepare: Callable[[], object] = lambda: None,
+    prepare: Callable[[], bool] = lambda: True,
 ) -> int:
     """Run so many processes, and restart each until one ends in order, or for a permanent reason, or `stop` is set;
     returns an exit code, that of a failure if there is one.
@@ -72,13 +87,15 @@ def supervise(
     grows as long as none of them reports progress.
 
     `start` gets the history of the process and a file descriptor, on which it reports progress. `prepare` is called
-    again and again while a process runs: it prepares the next start.
+    again and again while a process runs, after its first progress: it prepares the next start, and returns whether it
+    has. The processes start one after the other, each once the start of the next is prepared.
 
     `obstacle` gives the reason that a start cannot work now, such as a full disk; empty if none is known. It is called
     after a temporary failure: while there is an obstacle, nothing is started; afterwards the next start follows at
     once. After a kill the next process starts without this look at the disk, and reports an obstacle itself.
     """
-    kept = [_kept(start, stop, obstacle, prepare) for _ in range(processes)]
+    turn = _Turn()
+    kept = [_kept(number, turn, start, stop, obstacle, prepare) for number in range(processes)]
     left_s, codes = [0.0] * processes, list[int]()
     try:
         while not codes:
@@ -110,19 +127,27 @@ def _next(kept: Generator[float, None, int], codes: list[int]) -> float:
 
 
 def _kept(
+    number: int,
+    turn: _Turn,
     start: Callable[[RestartHistory, int], Started],
     stop: threading.Event,
     obstacle: Callable[[], str],
-    prepare: Callable[[], object],
+    prepare: Callable[[], bool],
 ) -> Generator[float, None, int]:
     """Run a process and restart it; yields how many seconds to wait, and returns the last exit code."""
     pause = 0.0
     past = RestartHistory()
     while not stop.is_set():
+        if turn.is_taken(number):
+            yield POLL_S
+            continue
+        turn.of = number
         began = time.monotonic()
         told, progress = os.pipe()
+        os.set_blocking(told, False)
         process = start(past, progress)
         os.close(progress)
+        progressed = False
         try:
             while (code := process.poll()) is None:
                 if stop.is_set():
@@ -130,13 +155,18 @@ def _kept(
                     yield 0.0
                     process.wait()
                 else:
-                    if time.monotonic() - began >= PREPARE_AFTER_S:
-                        prepare()
+                    lived_s = time.monotonic() - began
+                    progressed = progressed or _anything(told)
+                    is_prepared = (progressed or lived_s >= HEAD_START_S) and prepare()
+                    if is_prepared or lived_s >= PREPARED_WITHIN_S:
+                        turn.leave(number)
                     yield POLL_S
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        progressed = _anything(told)
+            progressed = progressed or _anything(told)
+            os.close(told)
+        turn.leave(number)
         if stop.is_set() or not (code < 0 or code == TRY_AGAIN):
             return code
         lived_s = time.monotonic() - began
@@ -159,7 +189,7 @@ def _kept(
 
 
 def _anything(pipe: int) -> bool:
-    """Close a pipe; returns whether anything was written to it."""
-    with open(pipe, "rb", buffering=0) as file:
-        os.set_blocking(pipe, False)
-        return bool(file.read(1))
+    """Whether anything was written to it since the last look."""
+    with contextlib.suppress(BlockingIOError):
+        return bool(os.read(pipe, 1))
+    return False

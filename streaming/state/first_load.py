@@ -248,8 +248,8 @@ def _records(span: Span) -> list[Message]:
     topic, partition = span.in_topic
     try:
         consumer.list_topics(topic, TIMEOUT_S)  # else librdkafka looks for a topic that it does not know once a second
-    except KafkaException as error:
-        raise translate(error.args[0], f"{topic} cannot be read") from error
+    except KafkaException as failed:
+        raise translate(failed.args[0], f"{topic} cannot be read") from failed
     consumer.assign([TopicPartition(topic, partition, span.begin)])
     records: list[Message] = []
     deadline = time.monotonic() + TIMEOUT_S

@@ -69,7 +69,14 @@ def jvm(system: System, r: Random) -> float:
 
 def job(system: System, r: Random) -> float:
     """kill -9 of the driver and of all that it started."""
-    kill(_running(system).everything)
+    kill(_running(system).jobs)
+    return 0.0
+
+
+def fork_server(system: System, r: Random) -> float:
+    """kill -9 of the process from which a supervisor forks jobs, with which those end."""
+    system.job.wait_for("prepared", lambda: bool(_running(system).fork_servers), STARTS_WITHIN_S)
+    kill(_running(system).fork_servers)
     return 0.0
 
 
@@ -117,7 +124,7 @@ def compactor(system: System, r: Random) -> float:
 def early(system: System, r: Random) -> float:
     """kill -9 of the job, and then of its JVM, its driver and its JVM again in the first seconds of a start."""
     began = time.monotonic()
-    before = _running(system).everything
+    before = _running(system).jobs
     kill(before)
     for of_jvm in (True, False, True):
         known = {p.handle for p in before}
@@ -130,7 +137,7 @@ def early(system: System, r: Random) -> float:
             victims = [p for p in (tree.jvms if of_jvm else tree.drivers) if p.handle not in known]
             time.sleep(0.02)
         time.sleep(r.uniform(0.0, EARLY_S))
-        before = system.tree().everything
+        before = system.tree().jobs
         for victim in victims:
             now = of_pid(victim.pid)  # what had just been forked may be another program by now
             if now is not None and now.handle == victim.handle:
@@ -295,7 +302,7 @@ def checkpoint(system: System, r: Random) -> float:
     """The checkpoint is deleted under the running job, which is killed then."""
     shutil.rmtree(system.job.checkpoint, ignore_errors=True)
     time.sleep(r.uniform(0.0, 2.0))
-    kill(system.job.tree().everything)
+    kill(system.job.tree().jobs)
     return 0.0
 
 
@@ -442,7 +449,7 @@ def _between(system: System, what: Callable[[], object]) -> None:
     assert supervisor is not None
 
     def kill_and_do() -> None:
-        gone = system.job.tree().everything
+        gone = system.job.tree().jobs
         kill(gone)
         ended(gone, ENDS_WITHIN_S)
         what()
@@ -490,6 +497,7 @@ KINDS: dict[str, Kind] = {
     "driver": driver,
     "jvm": jvm,
     "job": job,
+    "fork-server": fork_server,
     "worker": worker,
     "hang": hang,
     "daemon": daemon,

@@ -10,16 +10,12 @@ from pathlib import Path
 import pytest
 
 from rig.job import JobProcess
-from rig.processes import Process, ended, kill
+from rig.processes import ended, kill
 from tests.integration.conftest import CommandLine
 from tests.integration.running import records
 from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="jobs are forked there only")
-
-
-def fork_servers(job: JobProcess) -> list[Process]:
-    return [p for p in job.tree().everything if p.parent == job.pid and "'commands.loaded'" in p.command]
 
 
 def has_started(job: JobProcess, times: int) -> bool:
@@ -38,7 +34,7 @@ def test_a_killed_job_is_forked_and_delivers(sluice: CommandLine, kafka: str, tm
     ):
         job.wait_until_running(PATIENCE_S)
         job.wait_for("prepared", lambda: bool(job.lines("restart_prepared")), PATIENCE_S)
-        (server,) = fork_servers(job)
+        (server,) = job.tree().fork_servers
         for restarts in (1, 2):
             (driver,) = job.tree().drivers
             kill([driver])

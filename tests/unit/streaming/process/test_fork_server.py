@@ -7,16 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from rig.processes import of_pid
-from streaming.process import supervision
 from streaming.process.fork_server import ForkServer
-from streaming.process.supervision import RestartHistory, Started
 from tests.support.patience import PATIENCE_S, until
 
 HOME = Path(__file__).resolve().parents[4]
@@ -39,7 +36,6 @@ def start(past, progress):
         time.sleep(0.5)
         sys.exit(10 + server.is_ready)
     while True:
-        server._look_s = 0.0  # so that one that was killed is started again at once
         server.load()
         time.sleep(0.01)
         with suppress(OSError, EOFError):
@@ -167,19 +163,3 @@ def test_a_supervisor_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
         ((pid, server, _),) = forked(tmp_path / "log", 1)
         process.kill()
         until(lambda: of_pid(pid) is None and of_pid(server) is None)
-
-
-def test_the_next_start_is_prepared_while_a_process_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision, "PREPARE_AFTER_S", 0.1)
-    stop, prepared = threading.Event(), list[float]()
-
-    def start(past: RestartHistory, progress: int) -> Started:
-        return supervision.executed([sys.executable, "-c", "import time; time.sleep(600)"], progress)
-
-    def prepare() -> None:
-        prepared.append(time.monotonic())
-        stop.set()
-
-    began = time.monotonic()
-    assert supervision.supervise(start, stop, prepare=prepare) == -signal.SIGTERM
-    assert prepared[0] - began >= 0.1

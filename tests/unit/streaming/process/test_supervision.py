@@ -34,7 +34,9 @@ if what == "child":
 if what == "progress":
     os.write(int(progress), b"+")
     os.kill(os.getpid(), signal.SIGKILL)
-if what == "wait":
+if what == "work":
+    os.write(int(progress), b"+")
+if what in ("wait", "work"):
     time.sleep(600)
 sys.exit(int(what))
 """
@@ -185,7 +187,10 @@ def test_a_supervisor_that_waits_for_room_can_be_stopped(tmp_path: Path) -> None
     assert len(starts(tmp_path / "log")) == 1
 
 
-def test_of_two_processes_each_is_restarted_and_both_end_with_one(tmp_path: Path) -> None:
+def test_of_two_processes_each_is_restarted_and_both_end_with_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "HEAD_START_S", 0.0)
     logs = iter([tmp_path / "first", tmp_path / "second"])
     plans = {tmp_path / "first": ["kill", "75", "1"], tmp_path / "second": ["wait"]}
     of_restarts: dict[int, Path] = {}
@@ -200,7 +205,8 @@ def test_of_two_processes_each_is_restarted_and_both_end_with_one(tmp_path: Path
     assert len(starts(tmp_path / "first")) == 3
 
 
-def test_two_processes_are_told_to_stop_together(tmp_path: Path) -> None:
+def test_two_processes_are_told_to_stop_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "HEAD_START_S", 0.0)
     stop, codes = threading.Event(), list[int]()
     log = tmp_path / "log"
     plan = partial(command, log, "wait", "wait")
@@ -211,3 +217,44 @@ def test_two_processes_are_told_to_stop_together(tmp_path: Path) -> None:
     stop.set()
     thread.join(PATIENCE_S)
     assert codes == [-15]
+
+
+def test_a_start_is_prepared_once_a_process_has_made_progress_and_the_second_follows(tmp_path: Path) -> None:
+    stop, log, started = threading.Event(), tmp_path / "log", list[int]()
+
+    def prepare() -> bool:
+        assert Path(tmp_path / "log").exists(), "the first process still starts"
+        started.append(len(starts(log)))
+        if len(starts(log)) == 2:
+            stop.set()
+        return len(started) == 3
+
+    assert supervision.supervise(partial(command, log, "work", "work"), stop, processes=2, prepare=prepare) == -15
+    assert started[:3] == [1, 1, 1]
+    assert len(starts(log)) == 2
+
+
+@pytest.mark.parametrize("first", ["wait", "work"])
+def test_the_second_process_starts_in_the_end_even_if_nothing_is_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    monkeypatch.setattr(supervision, "PREPARED_WITHIN_S", 0.5)
+    plan = partial(command, tmp_path / "log", first, "0")
+    assert supervision.supervise(plan, threading.Event(), processes=2, prepare=bool) == -15
+    assert len(starts(tmp_path / "log")) == 2
+
+
+def test_the_start_of_one_that_makes_no_progress_is_prepared_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "HEAD_START_S", 0.5)
+    stop, log, prepared_s = threading.Event(), tmp_path / "log", list[float]()
+
+    def prepare() -> bool:
+        prepared_s.append(time.monotonic())
+        stop.set()
+        return True
+
+    began_s = time.monotonic()
+    assert supervision.supervise(partial(command, log, "wait"), stop, prepare=prepare) == -15
+    assert prepared_s[0] - began_s >= 0.5
