@@ -191,7 +191,7 @@ def begins(names: TopicNames, state: State, topics: Topics) -> dict[SourcePartit
 
 def bounds_of(topics: Topics, names: Iterable[str]) -> dict[str, list[tuple[int, int, int]]]:
     """(partition, first offset, next offset) of each of these topics that there is. Raises JobError."""
-    return {topic: list(topics.offsets(topic)) for topic in topics.counts(names)}
+    return topics.bounds(topics.counts(names))
 
 
 def read_more(pipeline: Pipeline, added: Mapping[str, Iterable[tuple[int, int, int]]]) -> None:
@@ -214,11 +214,8 @@ def read_more(pipeline: Pipeline, added: Mapping[str, Iterable[tuple[int, int, i
 
 def all_bounds(names: TopicNames, topics: Topics) -> dict[SourcePartition, tuple[int, int]]:
     """The first and the next offset of each partition that the job reads."""
-    return {
-        (source, p): (low, high)
-        for source, topic in names.sources.names.items()
-        for p, low, high in topics.offsets(topic)
-    }
+    bounds = topics.bounds(names.sources.names.values())
+    return {(source, p): (low, high) for source, topic in names.sources.names.items() for p, low, high in bounds[topic]}
 
 
 def state(

@@ -108,6 +108,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+COUNTS = {"events": 3, "subscriptions": 1, "more": 2}
+
+
 def of(admin: Rejecting | Leaderless, monkeypatch: pytest.MonkeyPatch) -> Topics:
     there = Topics("127.0.0.1:1", {})
     monkeypatch.setattr(there, "_admin", admin)
@@ -205,7 +208,23 @@ def test_a_topic_that_was_deleted_a_moment_ago_is_missing(monkeypatch: pytest.Mo
     there = Topics("127.0.0.1:1", {})
     monkeypatch.setattr(there, "counts", lambda names: {})
     with pytest.raises(TopicMissing, match="no topic events at "):
-        list(there.offsets("events"))
+        there.offsets("events")
+
+
+def test_the_bounds_of_many_topics_take_as_many_requests_as_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[dict[TopicPartition, Any]] = []
+
+    class Answering(Leaderless):
+        def list_offsets(self, wanted: dict[TopicPartition, Any], **_: object) -> dict[TopicPartition, Future[Any]]:
+            self.times = 0
+            requests.append(wanted)
+            return super().list_offsets(wanted)
+
+    there = of(Answering(0), monkeypatch)
+    monkeypatch.setattr(there, "counts", lambda names: {name: COUNTS[name] for name in names})
+    assert there.bounds(COUNTS) == {name: [(p, 7, 7) for p in range(partitions)] for name, partitions in COUNTS.items()}
+    assert [len(request) for request in requests] == [sum(COUNTS.values())] * 2
+    assert there.bounds([]) == {}
 
 
 OFFSETS = [
