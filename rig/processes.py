@@ -86,7 +86,8 @@ class ProcessTree:
         named = [p for p in found if "\0--lineage\0" in p.command]
         drivers = [p for p in named if p.parent not in _pids(named)]
         fork_servers = [p for p in found if p.parent == supervisor and "'commands.loaded'" in p.command]
-        jobs = [p for p in found if p in drivers or p in _below(_pids(drivers), found)]
+        started = _below(_pids(drivers), found)
+        jobs = [p for p in found if p in drivers or p in started]
         jvms = [p for p in found if p.parent in _pids(drivers) and "java" in p.command.split("\0")[0]]
         tasks = [*found, *executors]
         java = _pids(p for p in tasks if "java" in p.command.split("\0")[0])

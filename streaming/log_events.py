@@ -152,7 +152,10 @@ EVENTS = {
     ),
     "job_unblocked": LogEvent(OF_PROCESS, "info", "The obstacle is gone, and the supervisor starts the job."),
     "restart_prepared": LogEvent(
-        OF_PROCESS, "info", "A process has loaded the code of a job: a restart is forked from it.", ("duration_s",)
+        OF_PROCESS,
+        "info",
+        "A process has loaded the code of a job: later starts are forked from it, and end with it.",
+        ("duration_s",),
     ),
     "jvm_start_failed": LogEvent(
         OF_PROCESS,

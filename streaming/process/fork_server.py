@@ -54,10 +54,11 @@ class ForkServer:
 
     def load(self) -> bool:
         """Start it, if it does not run; returns at once whether it has loaded its code. Call it again and again."""
-        if self.is_ready or (self._asking is not None and self._asking.is_alive()):
-            return self.is_ready
-        if self._has_loaded:  # it was killed
-            self._has_loaded, self._start_s = False, 0.0
+        if self._asking is not None and self._asking.is_alive():
+            return False
+        if self.is_ready:
+            return True
+        self._has_loaded = False
         if time.monotonic() >= self._start_s:
             self._start()
         return False
@@ -79,13 +80,13 @@ class ForkServer:
         os.environ.update(self._environment)
         try:
             forkserver.ensure_running()
-        except OSError:  # such as a full disk: the next processes load their code themselves
+            self._asking = threading.Thread(target=self._ask, name="sluice-fork-server", daemon=True)
+            self._asking.start()
+        except (OSError, RuntimeError):  # a full disk, no more threads: the next processes load their code themselves
             return
         finally:
             os.environ.clear()
             os.environ.update(before)
-        self._asking = threading.Thread(target=self._ask, name="sluice-fork-server", daemon=True)
-        self._asking.start()
 
     def _ask(self) -> None:
         """Let it fork a process, for which it has to be loaded."""

@@ -22,8 +22,8 @@ STEADY_S = 60.0  # a process that ran this long is restarted without a pause, wh
 LONGEST_PAUSE_S = 30.0
 LOOK_EVERY_S = 1.0  # whether what was in the way is gone
 POLL_S = 0.05
-HEAD_START_S = 10.0  # of a process, without progress: it needs the cores itself
-PREPARED_WITHIN_S = 20.0  # after a start; then the next process starts without what is prepared
+HEAD_START_S = 10.0  # for so long a process without progress has the cores to itself
+PREPARED_WITHIN_S = 20.0  # after a start; the next process does not wait longer for what is prepared
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,20 @@ class RestartHistory:
             os.write(self.progress, b"+")
 
 
-@dataclass
-class _Turn:
-    """The process that is starting. Any other that is to start waits: together both would take twice as long."""
+class _Queue:
+    """The process that starts, and those that are to start after it: they can be forked then."""
 
-    of: int | None = None
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
 
-    def is_taken(self, number: int) -> bool:
-        return self.of not in (None, number)
+    def is_first(self, number: int) -> bool:
+        if number not in self._numbers:
+            self._numbers.append(number)
+        return self._numbers[0] == number
 
     def leave(self, number: int) -> None:
-        if self.of == number:
-            self.of = None
+        if number in self._numbers:
+            self._numbers.remove(number)
 
 
 class Started(Protocol):
@@ -87,20 +89,21 @@ def supervise(
     grows as long as none of them reports progress.
 
     `start` gets the history of the process and a file descriptor, on which it reports progress. `prepare` is called
-    again and again while a process runs, after its first progress: it prepares the next start, and returns whether it
-    has. The processes start one after the other, each once the start of the next is prepared.
+    again and again while a process runs that has made progress, or has had HEAD_START_S for it: it prepares the next
+    start, and returns whether it has. The processes start one after the other, each once its start is prepared, but at
+    most PREPARED_WITHIN_S after the one before.
 
     `obstacle` gives the reason that a start cannot work now, such as a full disk; empty if none is known. It is called
     after a temporary failure: while there is an obstacle, nothing is started; afterwards the next start follows at
     once. After a kill the next process starts without this look at the disk, and reports an obstacle itself.
     """
-    turn = _Turn()
-    kept = [_kept(number, turn, start, stop, obstacle, prepare) for number in range(processes)]
+    queue = _Queue()
+    kept = [_kept(number, queue, start, stop, obstacle, prepare) for number in range(processes)]
     left_s, codes = [0.0] * processes, list[int]()
     try:
         while not codes:
             for number, one in enumerate(kept):
-                if left_s[number] <= 0.0:
+                if not codes and left_s[number] <= 0.0:
                     left_s[number] = _next(one, codes)
             if not codes:
                 pause = min(left_s)
@@ -128,7 +131,7 @@ def _next(kept: Generator[float, None, int], codes: list[int]) -> float:
 
 def _kept(
     number: int,
-    turn: _Turn,
+    queue: _Queue,
     start: Callable[[RestartHistory, int], Started],
     stop: threading.Event,
     obstacle: Callable[[], str],
@@ -138,10 +141,10 @@ def _kept(
     pause = 0.0
     past = RestartHistory()
     while not stop.is_set():
-        if turn.is_taken(number):
+        while not queue.is_first(number):
             yield POLL_S
-            continue
-        turn.of = number
+            if stop.is_set():
+                return 0
         began = time.monotonic()
         told, progress = os.pipe()
         os.set_blocking(told, False)
@@ -159,14 +162,14 @@ def _kept(
                     progressed = progressed or _anything(told)
                     is_prepared = (progressed or lived_s >= HEAD_START_S) and prepare()
                     if is_prepared or lived_s >= PREPARED_WITHIN_S:
-                        turn.leave(number)
+                        queue.leave(number)
                     yield POLL_S
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             progressed = progressed or _anything(told)
             os.close(told)
-        turn.leave(number)
+        queue.leave(number)
         if stop.is_set() or not (code < 0 or code == TRY_AGAIN):
             return code
         lived_s = time.monotonic() - began

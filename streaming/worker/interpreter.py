@@ -79,9 +79,8 @@ class Interpreter:
 
 def is_ours(context: SparkContext) -> bool:
     """Whether executors run on this host with this very interpreter."""
-    return not on_cluster(context.master) and os.path.abspath(
-        shutil.which(context.pythonExec) or ""
-    ) == os.path.abspath(sys.executable)
+    python = shutil.which(context.pythonExec) or ""
+    return not on_cluster(context.master) and os.path.abspath(python) == os.path.abspath(sys.executable)
 
 
 def check(context: SparkContext) -> None:

@@ -74,9 +74,10 @@ def job(system: System, r: Random) -> float:
 
 
 def fork_server(system: System, r: Random) -> float:
-    """kill -9 of the process from which a supervisor forks jobs, with which those end."""
+    """kill -9 of the job, and of the process from which the next one would be forked."""
     system.job.wait_for("prepared", lambda: bool(_running(system).fork_servers), STARTS_WITHIN_S)
-    kill(_running(system).fork_servers)
+    tree = _running(system)
+    kill([*tree.fork_servers, *tree.jobs])
     return 0.0
 
 

@@ -22,6 +22,10 @@ def has_started(job: JobProcess, times: int) -> bool:
     return len(job.lines("job_started")) >= times
 
 
+def has_standby(job: JobProcess, times: int) -> bool:
+    return len(job.lines("standby_ready")) >= times
+
+
 def has_delivered(kafka: str, topic: str, count: int) -> bool:
     return len(records(kafka, topic)) == count
 
@@ -51,3 +55,23 @@ def test_a_killed_job_is_forked_and_delivers(sluice: CommandLine, kafka: str, tm
         everything = job.tree().everything
         assert job.stopped() == 0
         assert ended(everything, PATIENCE_S)
+
+
+def test_a_standby_is_forked_and_takes_over_from_a_killed_job(sluice: CommandLine, kafka: str, tmp_path: Path) -> None:
+    sluice("topics", "create")
+    with (
+        tempfile.TemporaryDirectory(prefix="sluice-") as scratch,  # tmp_path is too long for sockets
+        JobProcess(sluice.flags(), tmp_path / "log", supervised=True, stands_by=True, scratch=Path(scratch)) as job,
+    ):
+        for started in (1, 2):
+            job.wait_for("ready", partial(has_standby, job, started), PATIENCE_S)
+            (server,), jobs = job.tree().fork_servers, {driver.pid: driver for driver in job.tree().drivers}
+            running = jobs.pop(job.lines("job_started")[-1]["pid"])
+            assert [driver.parent for driver in jobs.values()] == [server.pid]
+            sluice("subscribe", "--id", f"{started}", "--subscriber", "alice", "--pattern", '{"n": [1]}', "--wait")
+            sluice("produce", stdin='{"n": 1}\n')
+            job.wait_for("delivered", partial(has_delivered, kafka, f"{sluice.name}.to.alice", started), PATIENCE_S)
+            kill([running])
+            job.wait_for("running", partial(has_started, job, started + 1), PATIENCE_S)
+            assert job.lines("job_started")[-1]["pid"] in jobs
+        assert job.stopped() == 0

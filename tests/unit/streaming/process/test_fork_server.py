@@ -24,11 +24,12 @@ PROGRAM = """
 import os, sys, time
 from contextlib import suppress
 from commands.shared.signals import stop_on_signals
-from streaming.process import supervision
+from streaming.process import fork_server, supervision
 from streaming.process.fork_server import ForkServer
 from tests.unit.streaming.process.test_fork_server import plan
 
 log, *steps = sys.argv[1:]
+fork_server.START_EVERY_S = 0.0
 server = ForkServer("tests.support.patience", plan, {"PYTHONPATH": os.getcwd(), "PYTHONSAFEPATH": "1"})
 
 def start(past, progress):
@@ -36,10 +37,9 @@ def start(past, progress):
         time.sleep(0.5)
         sys.exit(10 + server.is_ready)
     while True:
-        server.load()
         time.sleep(0.01)
         with suppress(OSError, EOFError):
-            if server.is_ready:
+            if server.load():
                 return server.start([log, steps[past.restarts]], progress)
 
 sys.exit(supervision.supervise(start, stop_on_signals()))

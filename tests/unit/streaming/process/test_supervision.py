@@ -27,6 +27,8 @@ with open(log, "a") as file:
 what = plan[len(open(log).readlines()) - 1]
 if what == "kill":
     os.kill(os.getpid(), signal.SIGKILL)
+if what == "terminate":
+    os.kill(os.getpid(), signal.SIGTERM)
 if what == "child":
     if os.fork() == 0:
         time.sleep(600)
@@ -36,6 +38,10 @@ if what == "progress":
     os.kill(os.getpid(), signal.SIGKILL)
 if what == "work":
     os.write(int(progress), b"+")
+if what == "stop":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    os.write(int(progress), b"+")
+    time.sleep(600)
 if what in ("wait", "work"):
     time.sleep(600)
 sys.exit(int(what))
@@ -219,11 +225,15 @@ def test_two_processes_are_told_to_stop_together(tmp_path: Path, monkeypatch: py
     assert codes == [-15]
 
 
-def test_a_start_is_prepared_once_a_process_has_made_progress_and_the_second_follows(tmp_path: Path) -> None:
+def test_a_start_is_prepared_once_a_process_has_made_progress_and_the_second_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "HEAD_START_S", PATIENCE_S)
+    monkeypatch.setattr(supervision, "PREPARED_WITHIN_S", 2 * PATIENCE_S)
     stop, log, started = threading.Event(), tmp_path / "log", list[int]()
 
     def prepare() -> bool:
-        assert Path(tmp_path / "log").exists(), "the first process still starts"
+        assert log.exists(), "the first process still starts"
         started.append(len(starts(log)))
         if len(starts(log)) == 2:
             stop.set()
@@ -239,9 +249,53 @@ def test_the_second_process_starts_in_the_end_even_if_nothing_is_prepared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     monkeypatch.setattr(supervision, "PREPARED_WITHIN_S", 0.5)
-    plan = partial(command, tmp_path / "log", first, "0")
-    assert supervision.supervise(plan, threading.Event(), processes=2, prepare=bool) == -15
-    assert len(starts(tmp_path / "log")) == 2
+    plans = {tmp_path / "first": first, tmp_path / "second": "0"}
+    logs = iter(plans)
+
+    def starting(past: RestartHistory, progress: int) -> Started:
+        log = next(logs)
+        return command(log, plans[log], past, progress)
+
+    assert supervision.supervise(starting, threading.Event(), processes=2, prepare=bool) == -15
+    assert [len(starts(log)) for log in plans] == [1, 1]
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_after_the_first_process_has_ended_for_good_the_second_does_not_start(tmp_path: Path, code: int) -> None:
+    plan = partial(command, tmp_path / "log", str(code), "wait")
+    assert supervision.supervise(plan, threading.Event(), processes=2) == code
+    assert len(starts(tmp_path / "log")) == 1
+
+
+def test_one_that_waits_for_its_start_has_not_failed(tmp_path: Path) -> None:
+    """Both were killed, and a stop came while the second waited for the first."""
+    stop, begun = threading.Event(), list[RestartHistory]()
+
+    def starting(past: RestartHistory, progress: int) -> Started:
+        begun.append(past)
+        plan = ["kill"] if past.restarts == 0 else ["stop"]
+        return command(tmp_path / f"log{len(begun)}", *plan, past, progress)
+
+    def prepare() -> bool:
+        if len(begun) == 3:
+            stop.set()
+        return len(begun) < 3
+
+    assert supervision.supervise(starting, stop, processes=2, prepare=prepare) == 0
+    assert [past.exit_code for past in begun] == [None, None, -9]
+
+
+def test_of_two_processes_one_that_is_killed_again_and_again_does_not_keep_the_other_from_its_start(
+    tmp_path: Path,
+) -> None:
+    plans, begun = iter(["kill", "terminate", "1"]), list[int | None]()
+
+    def starting(past: RestartHistory, progress: int) -> Started:
+        begun.append(past.exit_code)
+        return command(tmp_path / f"log{len(begun)}", next(plans), past, progress)
+
+    assert supervision.supervise(starting, threading.Event(), processes=2, prepare=bool) == 1
+    assert begun == [None, None, -9], "the second one has taken the turn of the first"
 
 
 def test_the_start_of_one_that_makes_no_progress_is_prepared_all_the_same(

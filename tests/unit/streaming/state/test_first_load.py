@@ -21,7 +21,6 @@ class PartitionConsumer:
 
     def __init__(self, offsets: Sequence[int], end: int, early: int | None = None) -> None:
         self.offsets, self.end, self.early = offsets, end, early
-
         self.known = ""
 
     def list_topics(self, topic: str, timeout: float) -> None:
