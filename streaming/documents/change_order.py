@@ -67,8 +67,8 @@ class Decisions:
         self._by_id: dict[bytes, tuple[int, int, Decision]] = {}  # with the status's own partition, and its version
         self._offsets: dict[bytes, dict[int, int]] = {}  # all statuses of a batch share one
         for status in statuses:
-            if status is not None and (value := status.value()) is not None:
-                self._take(status, value)
+            if status is not None:
+                self.take(status)
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -84,9 +84,10 @@ class Decisions:
         """Add those on the ids of another tenant."""
         self._by_id.update(others._by_id)
 
-    def _take(self, status: Message, value: bytes) -> None:
+    def take(self, status: Message) -> None:
+        """Add a record of the status topic, after those before it in its partition."""
         try:
-            document = orjson.loads(value)
+            document = orjson.loads(status.value() or b"null")
         except orjson.JSONDecodeError:
             return  # not written by a job
         if not isinstance(document, dict) or document.get("topic_id") != self._topic_id:

@@ -14,6 +14,7 @@ import numpy as np
 
 from matchers.index.snapshot import Part, Snapshot
 from streaming.documents.change_order import Decisions, LastWords
+from streaming.documents.messages import topic_of
 from streaming.index import packing
 from streaming.kafka.clients import Cluster, read
 from streaming.log import logger
@@ -137,11 +138,16 @@ def scanned_where_unfit(snapshot: Snapshot) -> Snapshot:
 
 
 def _decisions(topics: SubscriptionsTopics, follows: Callable[[str], bool]) -> Decisions:
-    cluster = Cluster(topics.bootstrap_servers, topics.options)
+    by_topic = {
+        tenant.status_topic: Decisions(topics.ids[number], follows, tenant=tenant)
+        for number, tenant in topics.tenants.items()
+    }
+    for status in read(Cluster(topics.bootstrap_servers, topics.options), [*by_topic], follow=False):
+        if status is not None:
+            by_topic[topic_of(status)].take(status)
     decisions = Decisions()
-    for number, tenant in topics.tenants.items():
-        statuses = read(cluster, [tenant.status_topic], follow=False)
-        decisions.update(Decisions(topics.ids[number], follows, statuses, tenant))
+    for of_tenant in by_topic.values():
+        decisions.update(of_tenant)
     return decisions
 
 

@@ -142,9 +142,12 @@ class World:
     def statuses(self, cluster: Any, topics: Sequence[str], **_: Any) -> list[Any]:
         """As `clients.read` gives them; of each id the last one only, since their topic is compacted."""
         self.rebuilt += 1
-        last = {r.key: r for r in self.written() if r.topic == (topics[0] or self.names.statuses)}
+        asked = {topic or self.names.statuses: topic for topic in topics}
+        last = {(r.topic, r.key): r for r in self.written() if r.topic in asked}
         return [
-            SimpleNamespace(key=lambda r=r: r.key, value=lambda r=r: r.value, partition=lambda: 0)
+            SimpleNamespace(
+                topic=lambda r=r: asked[r.topic], key=lambda r=r: r.key, value=lambda r=r: r.value, partition=lambda: 0
+            )
             for r in last.values()
         ]
 
