@@ -20,8 +20,10 @@ class Record(Message):
         offset: int = 0,
         time_ms: int = 0,
         headers: dict[str, str] | None = None,
+        topic: str | None = None,
     ) -> None:
         super().__init__(
+            topic=topic,
             partition=partition,
             offset=offset,
             key=key.encode() if isinstance(key, str) else key,

@@ -11,9 +11,13 @@ import pytest
 
 from matchers.index.snapshot import Snapshot
 from streaming.rows import SUBSCRIPTIONS
+from streaming.state import restore
 from streaming.state.compaction import Compactor
+from streaming.state.restore import SubscriptionsTopics
+from streaming.tenants import Tenant, change_partition, number_of
 from tests.property.test_living import LaterJob, Sink
 from tests.support.doubles.stage import ALICE, BOB, change
+from tests.support.doubles.topic import Record
 from tests.support.histories.living import Crash
 from tests.support.logged import fields_of
 
@@ -175,3 +179,21 @@ def test_what_compaction_took_is_told(world: SavedJob, caplog: pytest.LogCapture
     world.forget()
     assert world.start() == {"kept": "alice"}
     assert [fields_of(r)["subscription_ids"] for r in caplog.records if r.message == "subscriptions_lost"] == [["s"]]
+
+
+def test_the_statuses_of_each_tenant_decide_on_its_own_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    tenants = {n: Tenant(f"{name}.changes", f"{name}.statuses", name) for name in ("a", "b") if (n := number_of(name))}
+    status = {"query": "job", "status": "accepted", "version": 7, "read_up_to": {"0": 9}}
+    written = [
+        Record("s", status | {"topic_id": "id of a", "change": {"partition": 0, "offset": 3}}, topic="a.statuses"),
+        Record("s", status | {"topic_id": "id of b", "change": {"partition": 0, "offset": 5}}, topic="b.statuses"),
+        Record("s", None, topic="b.statuses", partition=1),
+        Record("t", status | {"topic_id": "id of a", "change": {"partition": 0, "offset": 6}}, topic="b.statuses"),
+    ]
+    monkeypatch.setattr(restore, "read", lambda cluster, topics, follow: iter(written))
+    topics = SubscriptionsTopics("", {}, tenants, {}, {n: f"id of {t.name}" for n, t in tenants.items()}, "job")
+    words = {id: decision.word for id, decision in restore._decisions(topics, "job".__eq__)}
+    assert words == {
+        tenant.qualified_key(b"s"): (change_partition(n, 0), offset)
+        for (n, tenant), offset in zip(tenants.items(), (3, 5), strict=True)
+    }
