@@ -18,7 +18,7 @@ from matchers.index.values import read_documents
 from matchers.kernels import jit
 from matchers.language.lowering import lower
 from matchers.language.parsing import parse
-from tests.support.generators.algorithms import EXACTLY, UNCOMPILED
+from tests.support.generators.algorithms import EXACTLY
 
 pytestmark = pytest.mark.kernels
 inf, nan = float("inf"), float("nan")
@@ -167,8 +167,8 @@ def test_dense_events_of_a_table_made_in_bulk(name: str) -> None:
     assert found.subscription.dtype == np.int32
 
 
-# Where loops are not compiled, `auto` takes minutes to measure the others, whose loops it uses.
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "auto" or not UNCOMPILED])
+@pytest.mark.large
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_more_matches_than_any_buffer_holds_at_once(name: str) -> None:
     n, events = 20_000, 12
     built = SubscriptionTable.from_intervals([], [], [], [], n_subscriptions=n if name != "naive" else 50, n_columns=0)

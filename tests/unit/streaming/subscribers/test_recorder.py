@@ -175,7 +175,8 @@ def test_many_reports_are_added_at_once(monkeypatch: pytest.MonkeyPatch) -> None
         assert len(started._reports) <= 2
 
 
-def test_who_is_gone_becomes_a_tombstone() -> None:
+def test_who_is_gone_becomes_a_tombstone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "SWEEP_EVERY_S", 0.0)  # the first sweep may come before the report
     topic = ListTopic()
     with recording(topic, Snapshot()) as started:
         started.counted(ANN)
