@@ -102,16 +102,21 @@ def _supervise(obstacle: Callable[[], str], processes: int) -> int:
     environment = {**preloaded.ENVIRONMENT, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}  # modules of ours alone
     server = ForkServer("commands.loaded", _run, environment)
 
-    def start(past: RestartHistory, progress: int) -> Started:
+    def command(past: RestartHistory) -> list[str]:
         last = [] if past.exit_code is None else [f"--last-exit-code={past.exit_code}"]
-        command = [*same, f"--restarts={past.restarts}", *last]
+        return [*same, f"--restarts={past.restarts}", *last]
+
+    def start(past: RestartHistory, progress: int) -> Started:
+        return supervision.executed([sys.executable, *command(past), f"--progress={progress}"], progress)
+
+    def fork(past: RestartHistory, progress: int) -> Started:
         if server.is_ready:
             with suppress(OSError, EOFError):
-                return server.start(command, progress)
-        return supervision.executed([sys.executable, *command, f"--progress={progress}"], progress)
+                return server.start(command(past), progress)
+        return start(past, progress)
 
-    prepare = server.load if sys.platform == "linux" else lambda: True
-    return supervision.supervise(start, stop_on_signals(), obstacle, processes, prepare)
+    prepare = server.load if sys.platform == "linux" else lambda: None
+    return supervision.supervise(start, stop_on_signals(), obstacle, processes, fork, prepare)
 
 
 def _run(command: list[str]) -> None:

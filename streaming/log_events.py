@@ -154,7 +154,7 @@ EVENTS = {
     "restart_prepared": LogEvent(
         OF_PROCESS,
         "info",
-        "A process has loaded the code of a job: later starts are forked from it, and end with it.",
+        "A process has loaded the code of a job: a restart is forked from it, and ends with it.",
         ("duration_s",),
     ),
     "jvm_start_failed": LogEvent(

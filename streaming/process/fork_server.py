@@ -52,16 +52,14 @@ class ForkServer:
         except ChildProcessError:  # another one is started at this moment
             return False
 
-    def load(self) -> bool:
-        """Start it, if it does not run; returns at once whether it has loaded its code. Call it again and again."""
-        if self._asking is not None and self._asking.is_alive():
-            return False
-        if self.is_ready:
-            return True
+    def load(self) -> None:
+        """Start it, if it does not run, and return at once; it is ready when it has loaded its code. Call it again and
+        again."""
+        if (self._asking is not None and self._asking.is_alive()) or self.is_ready:
+            return
         self._has_loaded = False
         if time.monotonic() >= self._start_s:
             self._start()
-        return False
 
     def start(self, command: list[str], progress: int) -> Forked:
         """Fork a process; call only if it is ready. `progress`: a file descriptor, whose number there follows the

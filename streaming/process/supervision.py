@@ -23,7 +23,6 @@ LONGEST_PAUSE_S = 30.0
 LOOK_EVERY_S = 1.0  # whether what was in the way is gone
 POLL_S = 0.05
 HEAD_START_S = 10.0  # for so long a process without progress has the cores to itself
-PREPARED_WITHIN_S = 20.0  # after a start; the next process does not wait longer for what is prepared
 
 
 @dataclass(frozen=True)
@@ -40,20 +39,29 @@ class RestartHistory:
             os.write(self.progress, b"+")
 
 
-class _Queue:
-    """The process that starts, and those that are to start after it: they can be forked then."""
+class _Siblings:
+    """The processes, and the order in which they start: two starts at once would take twice as long."""
 
     def __init__(self) -> None:
-        self._numbers: list[int] = []
+        self.processes: dict[int, Started] = {}
+        self.starting: list[int] = []  # the first one does, and the others wait
 
-    def is_first(self, number: int) -> bool:
-        if number not in self._numbers:
-            self._numbers.append(number)
-        return self._numbers[0] == number
+    def may_start(self, number: int) -> bool:
+        if number not in self.starting:
+            self.starting.append(number)
+        return self.starting[0] == number
 
-    def leave(self, number: int) -> None:
-        if number in self._numbers:
-            self._numbers.remove(number)
+    def has_started(self, number: int) -> None:
+        if number in self.starting:
+            self.starting.remove(number)
+
+    def has_ended(self, number: int) -> None:
+        self.has_started(number)
+        del self.processes[number]
+
+    def run(self) -> bool:
+        """Whether one of them runs at this moment."""
+        return any(process.poll() is None for process in self.processes.values())
 
 
 class Started(Protocol):
@@ -79,7 +87,8 @@ def supervise(
     stop: threading.Event,
     obstacle: Callable[[], str] = lambda: "",
     processes: int = 1,
-    prepare: Callable[[], bool] = lambda: True,
+    start_alone: Callable[[RestartHistory, int], Started] | None = None,
+    prepare: Callable[[], object] = lambda: None,
 ) -> int:
     """Run so many processes, and restart each until one ends in order, or for a permanent reason, or `stop` is set;
     returns an exit code, that of a failure if there is one.
@@ -88,17 +97,18 @@ def supervise(
     killed first: a JVM that outlived its driver would write to the same checkpoint. The pause before the next start
     grows as long as none of them reports progress.
 
-    `start` gets the history of the process and a file descriptor, on which it reports progress. `prepare` is called
-    again and again while a process runs that has made progress, or has had HEAD_START_S for it: it prepares the next
-    start, and returns whether it has. The processes start one after the other, each once its start is prepared, but at
-    most PREPARED_WITHIN_S after the one before.
+    `start` gets the history of the process and a file descriptor, on which it reports progress. `start_alone` is called
+    in its place while no other process runs, and has to be quick. The processes start one after the other, each when
+    the one before has made progress, or after HEAD_START_S. When all have started, `prepare` is called again and again:
+    it prepares for `start_alone`.
 
     `obstacle` gives the reason that a start cannot work now, such as a full disk; empty if none is known. It is called
     after a temporary failure: while there is an obstacle, nothing is started; afterwards the next start follows at
     once. After a kill the next process starts without this look at the disk, and reports an obstacle itself.
     """
-    queue = _Queue()
-    kept = [_kept(number, queue, start, stop, obstacle, prepare) for number in range(processes)]
+    siblings = _Siblings()
+    starts = start, start_alone or start
+    kept = [_kept(number, siblings, *starts, stop, obstacle, prepare) for number in range(processes)]
     left_s, codes = [0.0] * processes, list[int]()
     try:
         while not codes:
@@ -131,24 +141,26 @@ def _next(kept: Generator[float, None, int], codes: list[int]) -> float:
 
 def _kept(
     number: int,
-    queue: _Queue,
+    siblings: _Siblings,
     start: Callable[[RestartHistory, int], Started],
+    start_alone: Callable[[RestartHistory, int], Started],
     stop: threading.Event,
     obstacle: Callable[[], str],
-    prepare: Callable[[], bool],
+    prepare: Callable[[], object],
 ) -> Generator[float, None, int]:
     """Run a process and restart it; yields how many seconds to wait, and returns the last exit code."""
     pause = 0.0
     past = RestartHistory()
     while not stop.is_set():
-        while not queue.is_first(number):
+        while not siblings.may_start(number):
             yield POLL_S
             if stop.is_set():
                 return 0
         began = time.monotonic()
         told, progress = os.pipe()
         os.set_blocking(told, False)
-        process = start(past, progress)
+        process = (start if siblings.run() else start_alone)(past, progress)
+        siblings.processes[number] = process
         os.close(progress)
         progressed = False
         try:
@@ -160,16 +172,17 @@ def _kept(
                 else:
                     lived_s = time.monotonic() - began
                     progressed = progressed or _anything(told)
-                    is_prepared = (progressed or lived_s >= HEAD_START_S) and prepare()
-                    if is_prepared or lived_s >= PREPARED_WITHIN_S:
-                        queue.leave(number)
+                    if progressed or lived_s >= HEAD_START_S:
+                        siblings.has_started(number)
+                        if not siblings.starting:
+                            prepare()
                     yield POLL_S
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             progressed = progressed or _anything(told)
             os.close(told)
-        queue.leave(number)
+            siblings.has_ended(number)
         if stop.is_set() or not (code < 0 or code == TRY_AGAIN):
             return code
         lived_s = time.monotonic() - began

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
 from functools import partial
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rig.job import JobProcess
-from rig.processes import ended, kill
+from rig.processes import ended, kill, of_pid
 from tests.integration.conftest import CommandLine
 from tests.integration.running import records
 from tests.support.patience import PATIENCE_S
@@ -57,21 +58,31 @@ def test_a_killed_job_is_forked_and_delivers(sluice: CommandLine, kafka: str, tm
         assert ended(everything, PATIENCE_S)
 
 
-def test_a_standby_is_forked_and_takes_over_from_a_killed_job(sluice: CommandLine, kafka: str, tmp_path: Path) -> None:
+def test_a_standby_outlives_the_process_from_which_the_job_was_forked(
+    sluice: CommandLine, kafka: str, tmp_path: Path
+) -> None:
     sluice("topics", "create")
     with (
         tempfile.TemporaryDirectory(prefix="sluice-") as scratch,  # tmp_path is too long for sockets
         JobProcess(sluice.flags(), tmp_path / "log", supervised=True, stands_by=True, scratch=Path(scratch)) as job,
     ):
-        for started in (1, 2):
-            job.wait_for("ready", partial(has_standby, job, started), PATIENCE_S)
-            (server,), jobs = job.tree().fork_servers, {driver.pid: driver for driver in job.tree().drivers}
-            running = jobs.pop(job.lines("job_started")[-1]["pid"])
-            assert [driver.parent for driver in jobs.values()] == [server.pid]
-            sluice("subscribe", "--id", f"{started}", "--subscriber", "alice", "--pattern", '{"n": [1]}', "--wait")
-            sluice("produce", stdin='{"n": 1}\n')
-            job.wait_for("delivered", partial(has_delivered, kafka, f"{sluice.name}.to.alice", started), PATIENCE_S)
-            kill([running])
-            job.wait_for("running", partial(has_started, job, started + 1), PATIENCE_S)
-            assert job.lines("job_started")[-1]["pid"] in jobs
+        job.wait_for("prepared", lambda: bool(job.lines("restart_prepared")), PATIENCE_S)
+        supervisor = of_pid(job.pid)
+        assert supervisor is not None
+        supervisor.send(signal.SIGSTOP)
+        kill(job.tree().drivers)
+        supervisor.send(signal.SIGCONT)
+        job.wait_for("running again", partial(has_started, job, 2), PATIENCE_S)
+        job.wait_for("ready", partial(has_standby, job, 2), PATIENCE_S)
+        parents = {driver.pid: driver.parent for driver in job.tree().drivers}
+        (server,) = job.tree().fork_servers
+        assert parents.pop(job.lines("job_started")[-1]["pid"]) == server.pid
+        (standby,) = parents
+        assert parents == {standby: job.pid}
+        sluice("subscribe", "--id", "s", "--subscriber", "alice", "--pattern", '{"n": [1]}', "--wait")
+        kill([server])
+        job.wait_for("taken over", partial(has_started, job, 3), PATIENCE_S)
+        assert job.lines("job_started")[-1]["pid"] == standby
+        sluice("produce", stdin='{"n": 1}\n')
+        job.wait_for("delivered", partial(has_delivered, kafka, f"{sluice.name}.to.alice", 1), PATIENCE_S)
         assert job.stopped() == 0

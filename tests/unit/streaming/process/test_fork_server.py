@@ -37,9 +37,10 @@ def start(past, progress):
         time.sleep(0.5)
         sys.exit(10 + server.is_ready)
     while True:
+        server.load()
         time.sleep(0.01)
         with suppress(OSError, EOFError):
-            if server.load():
+            if server.is_ready:
                 return server.start([log, steps[past.restarts]], progress)
 
 sys.exit(supervision.supervise(start, stop_on_signals()))

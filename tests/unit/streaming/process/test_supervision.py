@@ -16,7 +16,7 @@ import pytest
 from streaming.process import supervision
 from streaming.process.supervision import RestartHistory, Started
 from tests.support.logged import fields_of
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 
 # Each start adds a line to the file and then does what that line of the plan says.
 SCRIPT = """
@@ -40,7 +40,8 @@ if what == "work":
     os.write(int(progress), b"+")
 if what == "stop":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    os.write(int(progress), b"+")
+    with open(log, "a") as file:
+        file.write("0\\n")
     time.sleep(600)
 if what in ("wait", "work"):
     time.sleep(600)
@@ -225,39 +226,57 @@ def test_two_processes_are_told_to_stop_together(tmp_path: Path, monkeypatch: py
     assert codes == [-15]
 
 
-def test_a_start_is_prepared_once_a_process_has_made_progress_and_the_second_follows(
+def test_the_second_process_starts_after_the_first_and_then_the_next_start_is_prepared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervision, "HEAD_START_S", PATIENCE_S)
-    monkeypatch.setattr(supervision, "PREPARED_WITHIN_S", 2 * PATIENCE_S)
-    stop, log, started = threading.Event(), tmp_path / "log", list[int]()
+    stop, log, begun = threading.Event(), tmp_path / "log", list[int]()
 
-    def prepare() -> bool:
-        assert log.exists(), "the first process still starts"
-        started.append(len(starts(log)))
-        if len(starts(log)) == 2:
-            stop.set()
-        return len(started) == 3
+    def starting(past: RestartHistory, progress: int) -> Started:
+        begun.append(len(starts(log)))
+        return command(log, "work", "work", past, progress)
 
-    assert supervision.supervise(partial(command, log, "work", "work"), stop, processes=2, prepare=prepare) == -15
-    assert started[:3] == [1, 1, 1]
-    assert len(starts(log)) == 2
+    def prepare() -> None:
+        begun.append(len(starts(log)))
+        stop.set()
+
+    assert supervision.supervise(starting, stop, processes=2, prepare=prepare) == -15
+    assert begun == [0, 1, 2]
 
 
-@pytest.mark.parametrize("first", ["wait", "work"])
-def test_the_second_process_starts_in_the_end_even_if_nothing_is_prepared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+def test_the_second_process_starts_in_the_end_whatever_the_first_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervision, "PREPARED_WITHIN_S", 0.5)
-    plans = {tmp_path / "first": first, tmp_path / "second": "0"}
+    monkeypatch.setattr(supervision, "HEAD_START_S", 0.5)
+    plans = {tmp_path / "first": "wait", tmp_path / "second": "0"}
     logs = iter(plans)
 
     def starting(past: RestartHistory, progress: int) -> Started:
         log = next(logs)
         return command(log, plans[log], past, progress)
 
-    assert supervision.supervise(starting, threading.Event(), processes=2, prepare=bool) == -15
+    assert supervision.supervise(starting, threading.Event(), processes=2) == -15
     assert [len(starts(log)) for log in plans] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("plan", "processes", "alone"),
+    [(("kill", "0"), 1, [True, True]), (("work", "kill", "75", "1"), 2, [True, False, False, False])],
+)
+def test_a_start_while_no_other_process_runs_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: tuple[str, ...], processes: int, alone: list[bool]
+) -> None:
+    monkeypatch.setattr(supervision, "HEAD_START_S", PATIENCE_S)
+    steps, seen = iter(plan), list[bool]()
+
+    def starting(is_alone: bool, past: RestartHistory, progress: int) -> Started:
+        seen.append(is_alone)
+        return command(tmp_path / f"log{len(seen)}", next(steps), past, progress)
+
+    start, start_alone = partial(starting, False), partial(starting, True)
+    code = supervision.supervise(start, threading.Event(), processes=processes, start_alone=start_alone)
+    assert code == int(plan[-1])
+    assert seen == alone
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -267,34 +286,38 @@ def test_after_the_first_process_has_ended_for_good_the_second_does_not_start(tm
     assert len(starts(tmp_path / "log")) == 1
 
 
-def test_one_that_waits_for_its_start_has_not_failed(tmp_path: Path) -> None:
-    """Both were killed, and a stop came while the second waited for the first."""
-    stop, begun = threading.Event(), list[RestartHistory]()
-
-    def starting(past: RestartHistory, progress: int) -> Started:
-        begun.append(past)
-        plan = ["kill"] if past.restarts == 0 else ["stop"]
-        return command(tmp_path / f"log{len(begun)}", *plan, past, progress)
-
-    def prepare() -> bool:
-        if len(begun) == 3:
-            stop.set()
-        return len(begun) < 3
-
-    assert supervision.supervise(starting, stop, processes=2, prepare=prepare) == 0
-    assert [past.exit_code for past in begun] == [None, None, -9]
-
-
-def test_of_two_processes_one_that_is_killed_again_and_again_does_not_keep_the_other_from_its_start(
-    tmp_path: Path,
-) -> None:
-    plans, begun = iter(["kill", "terminate", "1"]), list[int | None]()
+def test_one_that_waits_for_its_start_has_not_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both were killed, and a stop comes while the second waits for the first."""
+    monkeypatch.setattr(supervision, "HEAD_START_S", PATIENCE_S)
+    stop, steps, begun = threading.Event(), iter(["kill", "kill", "stop"]), list[int | None]()
+    log = tmp_path / "log3"
 
     def starting(past: RestartHistory, progress: int) -> Started:
         begun.append(past.exit_code)
-        return command(tmp_path / f"log{len(begun)}", next(plans), past, progress)
+        return command(tmp_path / f"log{len(begun)}", next(steps), past, progress)
 
-    assert supervision.supervise(starting, threading.Event(), processes=2, prepare=bool) == 1
+    def stop_later() -> None:
+        until(lambda: len(starts(log)) == 2)
+        stop.set()
+
+    thread = threading.Thread(target=stop_later)
+    thread.start()
+    assert supervision.supervise(starting, stop, processes=2) == 0
+    thread.join()
+    assert begun == [None, None, -9]
+
+
+def test_of_two_processes_one_that_is_killed_again_and_again_does_not_keep_the_other_from_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "HEAD_START_S", PATIENCE_S)
+    steps, begun = iter(["kill", "terminate", "1"]), list[int | None]()
+
+    def starting(past: RestartHistory, progress: int) -> Started:
+        begun.append(past.exit_code)
+        return command(tmp_path / f"log{len(begun)}", next(steps), past, progress)
+
+    assert supervision.supervise(starting, threading.Event(), processes=2) == 1
     assert begun == [None, None, -9], "the second one has taken the turn of the first"
 
 
@@ -304,10 +327,9 @@ def test_the_start_of_one_that_makes_no_progress_is_prepared_all_the_same(
     monkeypatch.setattr(supervision, "HEAD_START_S", 0.5)
     stop, log, prepared_s = threading.Event(), tmp_path / "log", list[float]()
 
-    def prepare() -> bool:
+    def prepare() -> None:
         prepared_s.append(time.monotonic())
         stop.set()
-        return True
 
     began_s = time.monotonic()
     assert supervision.supervise(partial(command, log, "wait"), stop, prepare=prepare) == -15
