@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, OffsetSpec, TopicDescription
 
 from streaming import secret_files
@@ -262,10 +262,7 @@ class Topics:
         Raises JobError."""
         with self._answering("read end offsets"):
             there = {name: self._admin.list_topics(name, timeout_s).topics[name].partitions for name in names}
-        return self._ends([(name, p) for name, partitions in there.items() for p in partitions], timeout_s)
-
-    def _ends(self, partitions: Iterable[tuple[str, int]], timeout_s: float) -> dict[tuple[str, int], int]:
-        latest = {TopicPartition(*at): OffsetSpec.latest() for at in partitions}
+        latest = {TopicPartition(name, p): OffsetSpec.latest() for name, ps in there.items() for p in ps}
         return self._offsets("read end offsets", latest, timeout_s, IsolationLevel.READ_COMMITTED)
 
     def firsts(self, partitions: Iterable[tuple[str, int]], timeout_s: float) -> dict[tuple[str, int], int]:
@@ -319,10 +316,19 @@ class Topics:
         return self.bounds([topic])[topic]
 
     def bounds(self, names: Collection[str]) -> dict[str, list[tuple[int, int, int]]]:
-        """The `offsets` of several topics, with three requests for all of them."""
-        counts = self.counts(names)
-        if missing := [name for name in names if name not in counts]:
-            raise TopicMissing(f"no topic {', '.join(missing)} at {self._address}")
-        partitions = [(name, partition) for name in names for partition in range(counts[name])]
-        firsts, ends = self.firsts(partitions, TIMEOUT_S), self._ends(partitions, TIMEOUT_S)
-        return {name: [(p, firsts[name, p], ends[name, p]) for p in range(counts[name])] for name in names}
+        """The `offsets` of several topics, over one connection."""
+        consumer = Consumer(self._config(**{"group.id": "unused", "enable.auto.commit": False}))
+        try:
+            counts = self.counts(names)
+            if missing := [name for name in names if name not in counts]:
+                raise TopicMissing(f"no topic {', '.join(missing)} at {self._address}")
+            with self._answering("read first and end offsets"):
+                return {
+                    name: [
+                        (partition, *consumer.get_watermark_offsets(TopicPartition(name, partition), TIMEOUT_S))
+                        for partition in range(counts[name])
+                    ]
+                    for name in names
+                }
+        finally:
+            consumer.close()

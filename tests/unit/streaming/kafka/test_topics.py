@@ -108,9 +108,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-COUNTS = {"events": 3, "subscriptions": 1, "more": 2}
-
-
 def of(admin: Rejecting | Leaderless, monkeypatch: pytest.MonkeyPatch) -> Topics:
     there = Topics("127.0.0.1:1", {})
     monkeypatch.setattr(there, "_admin", admin)
@@ -209,23 +206,6 @@ def test_a_topic_that_was_deleted_a_moment_ago_is_missing(monkeypatch: pytest.Mo
     monkeypatch.setattr(there, "counts", lambda names: {})
     with pytest.raises(TopicMissing, match="no topic events at "):
         there.offsets("events")
-
-
-def test_the_bounds_of_many_topics_take_as_many_requests_as_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    requests: list[dict[TopicPartition, Any]] = []
-
-    class Answering(Leaderless):
-        def list_offsets(self, wanted: dict[TopicPartition, Any], **_: object) -> dict[TopicPartition, Future[Any]]:
-            requests.append(wanted)
-            future = Future[Any]()
-            future.set_result(SimpleNamespace(offset=3 + len(requests)))
-            return dict.fromkeys(wanted, future)
-
-    there = of(Answering(0), monkeypatch)
-    monkeypatch.setattr(there, "counts", lambda names: {name: COUNTS[name] for name in names})
-    assert there.bounds(COUNTS) == {name: [(p, 4, 5) for p in range(partitions)] for name, partitions in COUNTS.items()}
-    assert [len(request) for request in requests] == [sum(COUNTS.values())] * 2
-    assert there.bounds([]) == {}
 
 
 OFFSETS = [
