@@ -23,6 +23,7 @@ LONGEST_PAUSE_S = 30.0
 LOOK_EVERY_S = 1.0  # whether what was in the way is gone
 POLL_S = 0.05
 HEAD_START_S = 10.0  # for so long a process without progress has the cores to itself
+BESIDE_S = 1.0  # so long after its end a process starts again beside another, which takes over, or ends a moment later
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,8 @@ def _kept(
     pause = 0.0
     past = RestartHistory()
     while not stop.is_set():
-        while not siblings.may_start(number):
+        beside_s = time.monotonic() + BESIDE_S * (past.restarts > 0)
+        while not siblings.may_start(number) or (siblings.run() and time.monotonic() < beside_s):
             yield POLL_S
             if stop.is_set():
                 return 0

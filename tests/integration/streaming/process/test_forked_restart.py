@@ -66,6 +66,7 @@ def test_a_standby_outlives_the_process_from_which_the_job_was_forked(
         tempfile.TemporaryDirectory(prefix="sluice-") as scratch,  # tmp_path is too long for sockets
         JobProcess(sluice.flags(), tmp_path / "log", supervised=True, stands_by=True, scratch=Path(scratch)) as job,
     ):
+        job.wait_for("ready", partial(has_standby, job, 1), PATIENCE_S)
         job.wait_for("prepared", lambda: bool(job.lines("restart_prepared")), PATIENCE_S)
         supervisor = of_pid(job.pid)
         assert supervisor is not None
@@ -85,4 +86,5 @@ def test_a_standby_outlives_the_process_from_which_the_job_was_forked(
         assert job.lines("job_started")[-1]["pid"] == standby
         sluice("produce", stdin='{"n": 1}\n')
         job.wait_for("delivered", partial(has_delivered, kafka, f"{sluice.name}.to.alice", 1), PATIENCE_S)
+        job.wait_for("ready again", partial(has_standby, job, 3), PATIENCE_S)
         assert job.stopped() == 0
