@@ -23,7 +23,7 @@ LONGEST_PAUSE_S = 30.0
 LOOK_EVERY_S = 1.0  # whether what was in the way is gone
 POLL_S = 0.05
 HEAD_START_S = 10.0  # for so long a process without progress has the cores to itself
-BESIDE_S = 1.0  # so long after its end a process starts again beside another, which takes over, or ends a moment later
+BESIDE_S = 1.0  # a process that has ended waits so long while another one runs, which takes over or ends, too
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def supervise(
     once. After a kill the next process starts without this look at the disk, and reports an obstacle itself.
     """
     siblings = _Siblings()
-    starts = start, start_alone or start
-    kept = [_kept(number, siblings, *starts, stop, obstacle, prepare) for number in range(processes)]
+    start_alone = start_alone or start
+    kept = [_kept(number, siblings, start, start_alone, stop, obstacle, prepare) for number in range(processes)]
     left_s, codes = [0.0] * processes, list[int]()
     try:
         while not codes:

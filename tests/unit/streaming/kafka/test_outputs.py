@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from streaming.errors import BrokerUnreachable
 from streaming.kafka.outputs import OutputTopics
 from streaming.kafka.outputs import outputs as from_settings
 from streaming.kafka.topics import Topic
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, until
 
 
 class ListedTopics:
@@ -45,13 +44,6 @@ class ListedTopics:
 
 def outputs(topics: Any, max_age_s: float) -> OutputTopics:
     return OutputTopics(topics, 2, 1, create=True, prefix="to.", max_age_s=max_age_s)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.01)
 
 
 def test_only_unusual_numbers_of_partitions_of_our_topics_are_told() -> None:

@@ -139,8 +139,7 @@ def test_who_is_told_to_stop_tells_the_job(tmp_path: Path) -> None:
     stop, codes = threading.Event(), list[int]()
     thread = threading.Thread(target=lambda: codes.append(run(tmp_path / "log", "wait", stop=stop)))
     thread.start()
-    while not starts(tmp_path / "log"):
-        time.sleep(0.01)
+    until(lambda: starts(tmp_path / "log"))
     stop.set()
     thread.join(PATIENCE_S)
     assert codes == [-15]
@@ -219,8 +218,7 @@ def test_two_processes_are_told_to_stop_together(tmp_path: Path, monkeypatch: py
     plan = partial(command, log, "wait", "wait")
     thread = threading.Thread(target=lambda: codes.append(supervision.supervise(plan, stop, processes=2)))
     thread.start()
-    while len(starts(log)) < 2:
-        time.sleep(0.01)
+    until(lambda: len(starts(log)) >= 2)
     stop.set()
     thread.join(PATIENCE_S)
     assert codes == [-15]
@@ -287,7 +285,7 @@ def test_after_the_first_process_has_ended_for_good_the_second_does_not_start(tm
 
 
 def test_one_that_waits_for_its_start_has_not_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both were killed, and a stop comes while the second waits for the first."""
+    """Both processes were killed. The first one starts again and the second one waits, and then a stop comes."""
     monkeypatch.setattr(supervision, "HEAD_START_S", PATIENCE_S)
     stop, steps, begun = threading.Event(), iter(["kill", "kill", "stop"]), list[int | None]()
     log = tmp_path / "log3"
