@@ -562,10 +562,12 @@ class _Topics:
     def counts(self, names: Any) -> dict[str, int]:
         return {name: sum(source == EVENTS for source, _ in self._history.began) for name in names}
 
-    def offsets(self, name: str) -> list[tuple[int, int, int]]:
+    def bounds(self, names: Any) -> dict[str, list[tuple[int, int, int]]]:
         world = self._history.world
-        source = world.names.sources.sources[name]
-        return [(p, 0, len(log)) for (s, p), log in sorted(world.topics.items()) if s == source]
+        logs = sorted(world.topics.items())
+        return {
+            name: [(p, 0, len(log)) for (s, p), log in logs if s == world.names.sources.sources[name]] for name in names
+        }
 
     def firsts(self, partitions: Any, timeout_s: float) -> Mapping[tuple[str, int], int]:
         return dict.fromkeys(partitions, 0)
