@@ -96,10 +96,12 @@ class ProcessTree:
         return cls(found, fork_servers, jobs, drivers, jvms, daemons, workers, pool)
 
 
-def daemons_and_workers(processes: Sequence[Process]) -> tuple[list[Process], list[Process]]:
+def daemons_and_workers(
+    processes: Sequence[Process], module: str = "streaming.worker.daemon"
+) -> tuple[list[Process], list[Process]]:
     """Return the parents of Spark's Python workers, and the workers. What Spark starts is a parent itself, or has
     handed over to a process of the driver, from which the parent is forked."""
-    of_spark = [p for p in processes if "\0streaming.worker.daemon\0" in p.command]
+    of_spark = [p for p in processes if f"\0{module}\0" in p.command]
     top = [p for p in of_spark if p.parent not in _pids(of_spark)]
     preloaded = [p for p in top if f"\0{PRELOAD}\0" in p.command]
     daemons = [p for p in of_spark if p.parent in _pids(preloaded)] or [p for p in top if p not in preloaded]

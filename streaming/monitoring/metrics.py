@@ -89,7 +89,7 @@ COUNTED = (
         "workers_hung",
         "workers that hung",
         "sluice_workers_hung",
-        "Number of times that workers were killed because they hung.",
+        "Number of times that workers were killed because their batch took far too long.",
         logged="workers_hung_count",
     ),
     JobMetric(

@@ -202,8 +202,10 @@ def freeze(system: System, r: Random) -> float:
 
 
 def straggler(system: System, r: Random) -> float:
-    """A Python worker stands still for longer than a transaction may last, and goes on in what was one."""
-    return _stopped([r.choice(_running(system).workers)], lambda: time.sleep(1.5 * TRANSACTION_TIMEOUT_S))
+    """A Python worker stands still for longer than a transaction may last, and goes on in what was one. So do those
+    which would miss its heartbeats."""
+    tree = _running(system)
+    return _stopped([r.choice(tree.workers), *tree.daemons], lambda: time.sleep(1.5 * TRANSACTION_TIMEOUT_S))
 
 
 def twin(system: System, r: Random) -> float:

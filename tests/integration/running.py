@@ -19,6 +19,9 @@ from tests.integration.conftest import CommandLine
 from tests.integration.shared_jvm import SHARED, Jvm
 from tests.support.patience import PATIENCE_S
 
+# A module that forks workers which can be slow, and whose workers may hang: they have no heartbeats.
+SLOW_DAEMON = "tests.integration.streaming.monitoring.slow_daemon"
+
 
 class Job:
     """A running `run_stream.py run` and what it logged. With `jvm`, its interpreter is forked and its Spark is there;

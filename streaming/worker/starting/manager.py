@@ -6,6 +6,7 @@ import os
 import socket
 
 from streaming.process import child
+from streaming.worker.starting.heartbeats import Heartbeats
 
 
 def manage() -> None:
@@ -14,7 +15,7 @@ def manage() -> None:
 
     import streaming.worker.starting.loaded  # noqa: F401
 
-    spark_worker, parent = spark.worker, os.getpid()
+    spark_worker, parent, heartbeats = spark.worker, os.getpid(), Heartbeats()
 
     def worker(sock: socket.socket, authenticated: bool) -> int:
         """Run a worker after the fork. It ends with this parent, without which Spark cannot kill a worker that hangs.
@@ -24,10 +25,12 @@ def manage() -> None:
         child.die_with_parent()
         if os.getppid() != parent:
             return 1  # the parent died before this line
+        heartbeats.begin()
         try:
             return spark_worker(sock, authenticated)
         except BrokenPipeError:
             os._exit(1)  # at once: while its frames end, Python 3.13 and newer complain of what they could not write
 
     spark.worker = worker  # `manager` calls it by this name
+    heartbeats.watch()
     spark.manager()

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
+import pytest
 
 from rig.processes import daemons_and_workers, ended, kill
 from streaming.kafka.topics import Topics
 from tests.integration.conftest import CommandLine
-from tests.integration.running import job, lines, records, subscription
+from tests.integration.running import SLOW_DAEMON, job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
 POISONOUS = ("-s", "spark.options.spark.python.daemon.module=tests.integration.streaming.poisonous_daemon")
@@ -89,18 +90,28 @@ def test_workers_end_with_their_parent_since_without_it_spark_cannot_kill_those_
         assert numbers(kafka, f"{sluice.name}.to.alice") == list(range(many))
 
 
+@pytest.mark.parametrize(
+    ("daemon", "by_time"),
+    [
+        pytest.param("streaming.worker.daemon", False, id="found by heartbeats"),
+        pytest.param(SLOW_DAEMON, True, id="found by time"),
+    ],
+)
 def test_a_worker_that_hangs_in_the_middle_of_a_batch_is_killed_and_nothing_is_lost_or_twice(
-    sluice: CommandLine, kafka: str
+    sluice: CommandLine, kafka: str, daemon: str, by_time: bool
 ) -> None:
     name, many = sluice.name, 60_000
     sluice("topics", "create")
     sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
-    flags = ("-s", "kafka.client.transaction.timeout.ms=5000")  # a batch may take twice that
+    flags = (
+        *("-s", f"spark.options.spark.python.daemon.module={daemon}"),
+        *("-s", "kafka.client.transaction.timeout.ms=5000"),  # a batch may take twice that
+    )
     with job(sluice, *flags) as running:
         running.running()
         sluice("produce", stdin=lines({"n": 0}))
         running.until("done with the first", lambda: running.total("event_count") == 1)
-        _, workers = daemons_and_workers(running.processes())
+        _, workers = daemons_and_workers(running.processes(), daemon)
         assert workers
         publishing = publishes(kafka, f"{name}.to.alice")
         sluice("produce", stdin=lines(*({"n": n} for n in range(1, many))))
@@ -108,14 +119,16 @@ def test_a_worker_that_hangs_in_the_middle_of_a_batch_is_killed_and_nothing_is_l
         for worker in workers:
             worker.send(signal.SIGSTOP)
         sluice("produce", stdin=lines({"n": many}))
-        running.until("hung", lambda: running.total("workers_hung_count"))
+        running.until("lost", lambda: running.total("workers_lost_count"))
         # One of two tasks may have committed before its worker stood still.
         running.until("done", lambda: running.total("event_count") > many)
         for worker in workers:
             worker.send(signal.SIGCONT)  # Spark may have let go of an idle one, which then ends by itself
         assert ended(workers, PATIENCE_S)
-        assert running.total("workers_lost_count") == running.total("workers_hung_count")
-        assert any(line["event"] == "workers_hung" for line in running.lines)
+        assert running.total("workers_hung_count") == (running.total("workers_lost_count") if by_time else 0)
+        assert any(line["event"] == "workers_hung" for line in running.lines) == by_time
+        killed = [line for line in running.other if line.startswith("killed worker ")]
+        assert bool(killed) != by_time
         assert numbers(kafka, f"{name}.to.alice") == list(range(many + 1))
 
 

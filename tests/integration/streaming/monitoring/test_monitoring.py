@@ -14,9 +14,10 @@ from typing import Any
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
+from rig.processes import daemons_and_workers
 from streaming.monitoring.reporting import FIELDS
 from tests.integration.conftest import CommandLine
-from tests.integration.running import Job, job, lines, records, subscription
+from tests.integration.running import SLOW_DAEMON, Job, job, lines, records, subscription
 from tests.support.doubles.collector import Collector, collector
 from tests.support.patience import PATIENCE_S
 
@@ -78,13 +79,19 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
     name = sluice.name
     sluice("topics", "create")
     sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
-    with job(sluice, "--set", "monitoring.stuck_after_s=10") as running:
+    flags = (
+        *("-s", "monitoring.stuck_after_s=10"),
+        # Its workers have no heartbeats, without which they would be killed.
+        *("-s", f"spark.options.spark.python.daemon.module={SLOW_DAEMON}"),
+    )
+    with job(sluice, *flags) as running:
         running.running()
         url = next(line["monitoring_url"] for line in running.lines if line["event"] == "monitoring_started")
         sluice("produce", stdin=lines(*({"n": n} for n in range(10))))
         running.until("done with the first", lambda: running.total("event_count") == 10)
         running.until("ready", lambda: ask(f"{url}/ready")[0] == 200)
-        workers = [one for one in running.processes() if "\0streaming.worker.daemon\0" in one.command]
+        _, workers = daemons_and_workers(running.processes(), SLOW_DAEMON)
+        assert workers
         before = len(warnings(running))  # a busy machine may have had its own
         for worker in workers:
             worker.send(signal.SIGSTOP)
@@ -121,7 +128,7 @@ def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_th
     sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
     flags = (
         *("-s", "events.reading=source"),  # an epoch ends in time, however slow its tasks are
-        *("-s", "spark.options.spark.python.daemon.module=tests.integration.streaming.monitoring.slow_daemon"),
+        *("-s", f"spark.options.spark.python.daemon.module={SLOW_DAEMON}"),
         *("-s", f"spark.options.spark.sql.execution.arrow.maxRecordsPerBatch={rows}"),
         *("-s", f"monitoring.stalled_after_s={stalled_after_s}"),
     )
@@ -147,11 +154,7 @@ def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_th
         hanging = pieces // 2
         sluice("produce", stdin=lines(*({"n": n, "text": "SLOW"} for n in range(hanging * rows))))
         running.until("at work", lambda: (status()["in_hand"] or {}).get("stage") == "match")
-        workers = [
-            one
-            for one in running.processes()
-            if "\0tests.integration.streaming.monitoring.slow_daemon\0" in one.command
-        ]
+        _, workers = daemons_and_workers(running.processes(), SLOW_DAEMON)
         for worker in workers:
             worker.send(signal.SIGSTOP)
         try:

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ import psutil
 import pytest
 
 from rig.processes import of_pid
+from streaming.worker.starting.heartbeats import BEAT_S
 from streaming.worker.starting.preloaded import ADDRESS, served
 from tests.support.patience import until
 
@@ -81,6 +83,17 @@ def test_a_worker_whose_connection_spark_closes_ends_without_a_trace(master: str
         until(lambda: of_pid(worker) is None)
         running.stdin.close()
         assert running.stderr.read() == b""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Spark forks no workers there")
+def test_a_worker_that_is_suspended_is_killed_after_seconds_and_an_idle_one_is_not() -> None:
+    with daemon("") as running, running.worker() as hanging, running.worker() as idle:
+        time.sleep(2 * BEAT_S)
+        os.kill(hanging, signal.SIGSTOP)
+        until(lambda: of_pid(hanging) is None)
+        assert of_pid(idle) is not None
+        running.stdin.close()
+        assert running.stderr.read().startswith(b"killed worker %d, which has not run for " % hanging)
 
 
 @on_linux
