@@ -157,6 +157,13 @@ EVENTS = {
         "A process has loaded the code of a job: a restart is forked from it, and ends with it.",
         ("duration_s",),
     ),
+    "restart_unprepared": LogEvent(
+        OF_PROCESS,
+        "warning",
+        "The process from which a restart is forked has not started. Until it has, a restart takes longer.",
+        ("reason", "retry_s"),
+        action="If it recurs, check the memory and the disk of the host.",
+    ),
     "jvm_start_failed": LogEvent(
         OF_PROCESS,
         "warning",

@@ -80,8 +80,8 @@ class ForkServer:
             forkserver.ensure_running()
             self._asking = threading.Thread(target=self._ask, name="sluice-fork-server", daemon=True)
             self._asking.start()
-        except (OSError, RuntimeError):  # a full disk, no more threads: the next processes load their code themselves
-            return
+        except (OSError, RuntimeError) as error:  # a full disk, no more threads
+            _failed(str(error))
         finally:
             os.environ.clear()
             os.environ.update(before)
@@ -96,6 +96,8 @@ class ForkServer:
             self._has_loaded = process.exitcode == 0
         if self._has_loaded:
             log.info("restart_prepared", duration_s=round(time.monotonic() - began, 1))
+        else:
+            _failed("it was killed, or cannot import the code")
 
 
 class Forked:
@@ -116,6 +118,10 @@ class Forked:
     def wait(self) -> int | None:
         self._process.join()
         return self.poll()
+
+
+def _failed(reason: str) -> None:
+    log.warning("restart_unprepared", reason=reason, retry_s=START_EVERY_S)
 
 
 def _look(module: str) -> None:

@@ -185,6 +185,8 @@ def _kept(
             progressed = progressed or _anything(told)
             os.close(told)
             siblings.has_ended(number)
+        if stop.is_set() and code == -signal.SIGTERM:
+            return 0  # it was told to stop before it had a handler for that, and thus before it did anything
         if stop.is_set() or not (code < 0 or code == TRY_AGAIN):
             return code
         lived_s = time.monotonic() - began

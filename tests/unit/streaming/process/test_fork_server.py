@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import signal
 import subprocess
@@ -134,14 +135,14 @@ def test_it_has_the_environment_of_the_supervisor(tmp_path: Path) -> None:
 
 def test_a_module_that_cannot_be_loaded_makes_no_fork_server() -> None:
     program = """
-import time
 from streaming.process.fork_server import ForkServer
 server = ForkServer("tests.no_such_module", print, {})
 server.load()
 server._asking.join()
 assert not server.is_ready
 """
-    subprocess.run([sys.executable, "-c", program], cwd=HOME, check=True)
+    done = subprocess.run([sys.executable, "-c", program], cwd=HOME, check=True, stderr=subprocess.PIPE)
+    assert b"restart_unprepared" in done.stderr
 
 
 def test_a_supervisor_forks_from_all_code_of_a_job() -> None:
@@ -149,14 +150,18 @@ def test_a_supervisor_forks_from_all_code_of_a_job() -> None:
     subprocess.run([sys.executable, "-c", program], cwd=HOME, check=True)
 
 
-def test_without_room_for_it_the_supervisor_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_room_for_it_the_supervisor_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def full() -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("multiprocessing.forkserver.ensure_running", full)
+    monkeypatch.setattr(logging.getLogger("sluice"), "propagate", True)
     server = ForkServer("tests.support.patience", plan, {})
     server.load()
     assert not server.is_ready
+    assert "restart_unprepared" in caplog.text
 
 
 def test_a_supervisor_that_is_killed_takes_all_with_it(tmp_path: Path) -> None:
