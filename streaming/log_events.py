@@ -306,12 +306,15 @@ EVENTS = {
         "warning",
         "Spark's Python workers died on these rows. The job matches smaller ranges to find the row that kills them.",
         (*ERROR, "row_count"),
-        action="If `error` names memory, raise `spark.worker_memory_mb` or lower `events.max_per_batch`. If Spark's "
-        "log has a line `killed worker`, the worker had stopped running: check the host. An event that no worker "
-        "survives becomes a dead letter (`poison_event`).",
+        action="If `error` names memory, raise `spark.worker_memory_mb` or lower `events.max_per_batch`. An event that "
+        "no worker survives becomes a dead letter (`poison_event`).",
     ),
     "workers_retried": LogEvent(
-        OF_BATCHES, "warning", "Spark's Python workers died; others match the same rows.", ERROR
+        OF_BATCHES,
+        "warning",
+        "Spark's Python workers died; others match the same rows.",
+        ERROR,
+        action="After a line `killed worker` of Spark, the worker was suspended or deadlocked: check the host.",
     ),
     "workers_hung": LogEvent(
         OF_BATCHES,

@@ -88,8 +88,8 @@ def worker(system: System, r: Random) -> float:
 
 
 def hang(system: System, r: Random) -> float:
-    """SIGSTOP the busiest Python worker of the job that runs, and wait until the job has killed it. If there are fewer
-    tasks than workers, an idle worker may never get a task."""
+    """SIGSTOP the busiest Python worker of the job that runs, and wait until its parent has killed it. An idle one
+    would hold nothing up."""
     tree = _running(system)
     of_job = {process.handle for process in below(system.job.lines("job_started")[-1]["pid"])}
     hanging = _busiest([worker for worker in tree.workers if worker.handle in of_job] or tree.workers)
@@ -98,6 +98,8 @@ def hang(system: System, r: Random) -> float:
         system.job.wait_for("rid of a worker that hangs", lambda: not hanging.alive(), ENDS_HANGING_WITHIN_S)
     finally:
         hanging.send(signal.SIGCONT)
+    if f"killed worker {hanging.pid}," not in system.job.log.read_text(errors="replace"):
+        raise JobError("the parent of a worker that hangs has not killed it")
     return 0.0
 
 
@@ -202,10 +204,12 @@ def freeze(system: System, r: Random) -> float:
 
 
 def straggler(system: System, r: Random) -> float:
-    """A Python worker stands still for longer than a transaction may last, and goes on in what was one. So do those
-    which would miss its heartbeats."""
-    tree = _running(system)
-    return _stopped([r.choice(tree.workers), *tree.daemons], lambda: time.sleep(1.5 * TRANSACTION_TIMEOUT_S))
+    """A Python worker stands still for longer than a transaction may last, and goes on in what was one. So does its
+    parent, which would kill it."""
+    worker = r.choice(_running(system).workers)
+    parent = of_pid(worker.parent)
+    assert parent is not None
+    return _stopped([worker, parent], lambda: time.sleep(1.5 * TRANSACTION_TIMEOUT_S))
 
 
 def twin(system: System, r: Random) -> float:

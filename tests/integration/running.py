@@ -19,7 +19,7 @@ from tests.integration.conftest import CommandLine
 from tests.integration.shared_jvm import SHARED, Jvm
 from tests.support.patience import PATIENCE_S
 
-# A module that forks workers which can be slow, and whose workers may hang: they have no heartbeats.
+# A module whose workers are slow if an event says so, and have no heartbeats.
 SLOW_DAEMON = "tests.integration.streaming.monitoring.slow_daemon"
 
 

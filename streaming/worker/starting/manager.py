@@ -33,4 +33,7 @@ def manage() -> None:
 
     spark.worker = worker  # `manager` calls it by this name
     heartbeats.watch()
-    spark.manager()
+    try:
+        spark.manager()
+    finally:
+        heartbeats.leave()

@@ -81,7 +81,7 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
     sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
     flags = (
         *("-s", "monitoring.stuck_after_s=10"),
-        # Its workers have no heartbeats, without which they would be killed.
+        # Nothing kills a worker that is suspended and has no heartbeats.
         *("-s", f"spark.options.spark.python.daemon.module={SLOW_DAEMON}"),
     )
     with job(sluice, *flags) as running:

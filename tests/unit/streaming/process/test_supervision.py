@@ -293,7 +293,7 @@ def test_of_two_that_are_killed_a_moment_apart_the_first_to_start_again_starts_a
     def kill_both() -> None:
         until(lambda: all(map(starts, logs[:2])))
         for log in logs[:2]:
-            os.kill(*starts(log), signal.SIGKILL)
+            os.kill(starts(log)[0], signal.SIGKILL)
             time.sleep(10 * supervision.POLL_S)
 
     thread = threading.Thread(target=kill_both)

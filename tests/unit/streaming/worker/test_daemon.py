@@ -85,15 +85,22 @@ def test_a_worker_whose_connection_spark_closes_ends_without_a_trace(master: str
         assert running.stderr.read() == b""
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Spark forks no workers there")
-def test_a_worker_that_is_suspended_is_killed_after_seconds_and_an_idle_one_is_not() -> None:
-    with daemon("") as running, running.worker() as hanging, running.worker() as idle:
-        time.sleep(2 * BEAT_S)
+@on_linux
+@pytest.mark.parametrize("master", ["local[2]", "spark://host:7077"])
+def test_a_worker_that_is_suspended_is_killed_after_seconds_and_an_idle_one_is_not(master: str) -> None:
+    with (
+        served(master, {}) as address,
+        daemon(address) as running,
+        running.worker() as hanging,
+        running.worker() as idle,
+    ):
+        until(lambda: len(os.listdir(f"/proc/{hanging}/task")) == 2)  # the worker, and its heartbeat
+        time.sleep(6 * BEAT_S)  # its parent has heard the first one
         os.kill(hanging, signal.SIGSTOP)
         until(lambda: of_pid(hanging) is None)
         assert of_pid(idle) is not None
         running.stdin.close()
-        assert running.stderr.read().startswith(b"killed worker %d, which has not run for " % hanging)
+        assert running.stderr.read().startswith(b"killed worker %d, which did nothing for " % hanging)
 
 
 @on_linux

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -12,10 +14,10 @@ from functools import partial
 import pytest
 
 from streaming.worker.starting import heartbeats
-from streaming.worker.starting.heartbeats import _BEAT, MISSED_BEATS, Heartbeats
-from tests.support.patience import PATIENCE_S
+from streaming.worker.starting.heartbeats import _BEAT, MISSED_BEATS, PATIENCE, Heartbeats
+from tests.support.patience import PATIENCE_S, until
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Spark forks no workers there")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are watched there only")
 
 Worker = subprocess.Popen[bytes]
 
@@ -30,7 +32,15 @@ def workers() -> Iterator[list[Worker]]:
 
 
 @pytest.fixture
-def beats() -> Iterator[Heartbeats]:
+def cpu_s(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
+    """The processor time of each process, which a test sets."""
+    of: dict[int, float] = {}
+    monkeypatch.setattr(heartbeats, "_cpu_s", lambda pid: of.get(pid, 1.0))
+    return of
+
+
+@pytest.fixture
+def beats(cpu_s: dict[int, float]) -> Iterator[Heartbeats]:
     made = Heartbeats()
     yield made
     os.close(made._read)
@@ -44,7 +54,7 @@ def look(beats: Heartbeats, *beating: Worker) -> None:
 
 
 def test_a_worker_that_misses_too_many_beats_is_killed(
-    beats: Heartbeats, workers: list[Worker], capsys: pytest.CaptureFixture[str]
+    beats: Heartbeats, workers: list[Worker], capfd: pytest.CaptureFixture[str]
 ) -> None:
     hanging, busy = workers
     look(beats, hanging, busy)
@@ -54,7 +64,7 @@ def test_a_worker_that_misses_too_many_beats_is_killed(
     look(beats, busy)
     assert hanging.wait(PATIENCE_S) == -9
     assert busy.poll() is None
-    assert capsys.readouterr().err == f"killed worker {hanging.pid}, which has not run for 5 s\n"
+    assert capfd.readouterr().err == f"killed worker {hanging.pid}, which did nothing for 5 s\n"
 
 
 def test_one_that_goes_on_in_time_is_not(beats: Heartbeats, workers: list[Worker]) -> None:
@@ -65,22 +75,50 @@ def test_one_that_goes_on_in_time_is_not(beats: Heartbeats, workers: list[Worker
     assert [one.poll() for one in workers] == [None, None]
 
 
-def test_one_that_begins_soon_after_another_was_killed_may_miss_twice_as_many(
-    beats: Heartbeats, workers: list[Worker], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_old", [False, True])
+def test_one_that_falls_silent_soon_after_another_was_killed_may_miss_four_times_as_many(
+    beats: Heartbeats, workers: list[Worker], monkeypatch: pytest.MonkeyPatch, is_old: bool
 ) -> None:
     first, second = workers
     look(beats, first)
     for _ in range(MISSED_BEATS):
-        look(beats)
+        look(beats, *[second] * is_old)
     look(beats, second)
-    for _ in range(2 * MISSED_BEATS - 1):
+    for _ in range(PATIENCE * MISSED_BEATS - 1):
         look(beats)
     assert second.poll() is None
     look(beats)
     assert second.wait(PATIENCE_S) == -9
-    assert beats._limit() == 4 * MISSED_BEATS
+    assert beats._limit() == PATIENCE**2 * MISSED_BEATS
     monkeypatch.setattr(heartbeats, "SOON_S", 0.0)
     assert beats._limit() == MISSED_BEATS
+
+
+def test_one_that_uses_the_processor_is_not(beats: Heartbeats, workers: list[Worker], cpu_s: dict[int, float]) -> None:
+    worker, _ = workers
+    look(beats, worker)
+    for _ in range(3):
+        cpu_s[worker.pid] = cpu_s.get(worker.pid, 1.0) + 1e-6
+        for _ in range(MISSED_BEATS):
+            look(beats)
+    assert worker.poll() is None
+    look(beats)
+    for _ in range(MISSED_BEATS):
+        look(beats)
+    assert worker.wait(PATIENCE_S) == -9
+
+
+def test_the_processor_time_of_a_process_grows_while_it_works() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as working:
+        before = heartbeats._cpu_s(working.pid)
+        until(lambda: heartbeats._cpu_s(working.pid) > before + 0.1)
+        working.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, working.pid, os.WSTOPPED)
+        stopped = heartbeats._cpu_s(working.pid)
+        time.sleep(0.1)
+        assert heartbeats._cpu_s(working.pid) == stopped
+        working.kill()
+    assert heartbeats._cpu_s(working.pid) == 0.0
 
 
 def test_two_that_hang_at_once_are_both_killed_in_time(beats: Heartbeats, workers: list[Worker]) -> None:
@@ -93,7 +131,7 @@ def test_two_that_hang_at_once_are_both_killed_in_time(beats: Heartbeats, worker
 
 
 def test_one_that_has_ended_is_forgotten(
-    beats: Heartbeats, workers: list[Worker], capsys: pytest.CaptureFixture[str]
+    beats: Heartbeats, workers: list[Worker], capfd: pytest.CaptureFixture[str]
 ) -> None:
     ended, alive = workers
     look(beats, ended, alive)
@@ -102,7 +140,7 @@ def test_one_that_has_ended_is_forgotten(
     for _ in range(MISSED_BEATS):
         look(beats, alive)
     assert beats._workers.keys() == {alive.pid}
-    assert capsys.readouterr().err == ""
+    assert capfd.readouterr().err == ""
 
 
 def test_a_process_of_another_group_that_has_the_number_of_a_worker_is_left_alone(beats: Heartbeats) -> None:
