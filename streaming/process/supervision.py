@@ -43,7 +43,8 @@ class RestartHistory:
 class _Siblings:
     """The processes, and the order in which they start: two starts at once would take twice as long."""
 
-    def __init__(self) -> None:
+    def __init__(self, n: int) -> None:
+        self.n = n
         self.processes: dict[int, Started] = {}
         self.starting: list[int] = []  # the first one does, and the others wait
 
@@ -63,6 +64,10 @@ class _Siblings:
     def run(self) -> bool:
         """Whether one of them runs at this moment."""
         return any(process.poll() is None for process in self.processes.values())
+
+    def have_started(self) -> bool:
+        """Whether all of them have, and none has ended."""
+        return not self.starting and len(self.processes) == self.n
 
 
 class Started(Protocol):
@@ -100,14 +105,14 @@ def supervise(
 
     `start` gets the history of the process and a file descriptor, on which it reports progress. `start_alone` is called
     in its place while no other process runs, and has to be quick. The processes start one after the other, each when
-    the one before has made progress, or after HEAD_START_S. When all have started, `prepare` is called again and again:
-    it prepares for `start_alone`.
+    the one before has made progress, or after HEAD_START_S. While all of them run and have started, `prepare` is called
+    again and again: it prepares for `start_alone`.
 
     `obstacle` gives the reason that a start cannot work now, such as a full disk; empty if none is known. It is called
     after a temporary failure: while there is an obstacle, nothing is started; afterwards the next start follows at
     once. After a kill the next process starts without this look at the disk, and reports an obstacle itself.
     """
-    siblings = _Siblings()
+    siblings = _Siblings(processes)
     start_alone = start_alone or start
     kept = [_kept(number, siblings, start, start_alone, stop, obstacle, prepare) for number in range(processes)]
     left_s, codes = [0.0] * processes, list[int]()
@@ -176,7 +181,7 @@ def _kept(
                     progressed = progressed or _anything(told)
                     if progressed or lived_s >= HEAD_START_S:
                         siblings.has_started(number)
-                        if not siblings.starting:
+                        if siblings.have_started():
                             prepare()
                     yield POLL_S
         finally:

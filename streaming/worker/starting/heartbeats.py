@@ -28,11 +28,11 @@ _BUFFER = 1 << 16
 
 @dataclass
 class _Worker:
-    """A worker since its last sign of life."""
+    """A worker since its last beat."""
 
     cpu_s: float
     limit: int  # of missed beats
-    missed: int = 0
+    missed: int = 0  # since it was last seen to use the processor
 
 
 @dataclass
@@ -86,15 +86,13 @@ class Heartbeats:
         suspended, none is missed."""
         beating = self._beating()
         for pid in self._workers.keys() - beating:
-            worker = self._workers[pid]
-            worker.missed += 1
+            worker, before = self._workers[pid], self._workers[pid].cpu_s
+            worker.cpu_s = _cpu_s(pid)
+            worker.missed = 0 if worker.cpu_s > before else worker.missed + 1
             if not _is_ours(pid):
                 del self._workers[pid]
             elif worker.missed >= worker.limit:
-                if worker.cpu_s < (cpu_s := _cpu_s(pid)):
-                    worker.cpu_s, worker.missed = cpu_s, 0
-                else:
-                    self._kill(pid)
+                self._kill(pid)
         for pid in beating:
             self._workers[pid] = _Worker(_cpu_s(pid), self._limit())
 

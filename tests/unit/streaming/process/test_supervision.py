@@ -346,6 +346,21 @@ def test_of_two_processes_one_that_is_killed_again_and_again_does_not_keep_the_o
     assert begun == [None, None, -9], "the second one has taken the turn of the first"
 
 
+def test_while_one_of_two_processes_is_gone_nothing_takes_the_cores_from_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "HEAD_START_S", PATIENCE_S)
+    steps, prepared = iter(["work", "75", "0"]), list[None]()
+
+    def starting(past: RestartHistory, progress: int) -> Started:
+        step = next(steps)
+        return command(tmp_path / step, step, past, progress)
+
+    prepare = partial(prepared.append, None)
+    assert supervision.supervise(starting, threading.Event(), processes=2, prepare=prepare) == 0
+    assert not prepared
+
+
 def test_the_start_of_one_that_makes_no_progress_is_prepared_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

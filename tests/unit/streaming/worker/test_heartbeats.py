@@ -103,8 +103,6 @@ def test_one_that_uses_the_processor_is_not(beats: Heartbeats, workers: list[Wor
             look(beats)
     assert worker.poll() is None
     look(beats)
-    for _ in range(MISSED_BEATS):
-        look(beats)
     assert worker.wait(PATIENCE_S) == -9
 
 
