@@ -98,8 +98,6 @@ def hang(system: System, r: Random) -> float:
         system.job.wait_for("rid of a worker that hangs", lambda: not hanging.alive(), ENDS_HANGING_WITHIN_S)
     finally:
         hanging.send(signal.SIGCONT)
-    if f"killed worker {hanging.pid}," not in system.job.log.read_text(errors="replace"):
-        raise JobError("the parent of a worker that hangs has not killed it")
     return 0.0
 
 
