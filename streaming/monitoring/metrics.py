@@ -169,7 +169,12 @@ STATE = (
 COUNTERS = {
     "totals": TOTALS,
     "job": (
-        JobMetric("restarts", "restarts", "sluice_restarts", "Number of times that the supervisor restarted the job."),
+        JobMetric(
+            "restarts",
+            "restarts",
+            "sluice_restarts",
+            "Number of times that the supervisor had restarted the job or its standby when this process started.",
+        ),
     ),
     "": (
         JobMetric(

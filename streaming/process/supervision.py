@@ -30,8 +30,8 @@ BESIDE_S = 1.0  # a process that has ended waits so long while another one runs,
 class RestartHistory:
     """The history of a supervised process, and the pipe on which it reports progress."""
 
-    restarts: int = 0
-    exit_code: int | None = None  # of the last of them; a signal is negative
+    restarts: int = 0  # of all processes of its supervisor
+    exit_code: int | None = None  # after which this process is started again; a signal is negative
     progress: int | None = None  # a file descriptor, on which it writes a byte
 
     def tell_progress(self) -> None:
@@ -45,6 +45,7 @@ class _Siblings:
 
     def __init__(self, n: int) -> None:
         self.n = n
+        self.restarts = 0
         self.processes: dict[int, Started] = {}
         self.starting: list[int] = []  # the first one does, and the others wait
 
@@ -156,9 +157,9 @@ def _kept(
 ) -> Generator[float, None, int]:
     """Run a process and restart it; yields how many seconds to wait, and returns the last exit code."""
     pause = 0.0
-    past = RestartHistory()
+    exit_code: int | None = None
     while not stop.is_set():
-        beside_s = time.monotonic() + BESIDE_S * (past.restarts > 0)
+        beside_s = time.monotonic() + BESIDE_S * (exit_code is not None)
         while not siblings.may_start(number) or (siblings.run() and time.monotonic() < beside_s):
             yield POLL_S
             if stop.is_set():
@@ -166,6 +167,7 @@ def _kept(
         began = time.monotonic()
         told, progress = os.pipe()
         os.set_blocking(told, False)
+        past = RestartHistory(siblings.restarts, exit_code)
         process = (start if siblings.run() else start_alone)(past, progress)
         siblings.processes[number] = process
         os.close(progress)
@@ -194,6 +196,8 @@ def _kept(
             return 0  # it was told to stop before it had a handler for that, and thus before it did anything
         if stop.is_set() or not (code < 0 or code == TRY_AGAIN):
             return code
+        exit_code = code
+        siblings.restarts += 1
         lived_s = time.monotonic() - began
         uptime_s = round(lived_s, 1)
         if code == TRY_AGAIN and (reason := obstacle()):
@@ -209,8 +213,7 @@ def _kept(
             pause = 0.0 if progressed or lived_s >= STEADY_S else longer
             log.warning("job_restarted", exit_code=code, uptime_s=uptime_s, pause_s=pause)
             yield pause
-        past = RestartHistory(past.restarts + 1, code)
-    return past.exit_code or 0
+    return exit_code or 0
 
 
 def _anything(pipe: int) -> bool:

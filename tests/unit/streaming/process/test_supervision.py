@@ -92,6 +92,17 @@ def test_each_is_told_of_those_before_it(tmp_path: Path) -> None:
     assert told == [(0, None), (1, 75), (2, -9), (3, -9)]
 
 
+def test_of_two_processes_each_is_told_of_the_restarts_of_both(tmp_path: Path) -> None:
+    steps, told = iter(["kill", "kill", "0"]), []
+
+    def telling(past: RestartHistory, progress: int) -> Started:
+        told.append((past.restarts, past.exit_code))
+        return command(tmp_path / f"log{len(told)}", next(steps), past, progress)
+
+    assert supervision.supervise(telling, threading.Event(), processes=2) == 0
+    assert told == [(0, None), (1, None), (2, -9)]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_nothing_of_the_last_one_is_left_when_the_next_one_starts(tmp_path: Path) -> None:
     assert run(tmp_path / "log", "child", "0") == 0
