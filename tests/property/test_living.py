@@ -234,6 +234,7 @@ def live(history: BatchHistory, directory: Path) -> dict[str, int]:
     return seen
 
 
+@pytest.mark.large
 def test_every_delivery_is_what_the_definition_says_of_its_version_in_histories_of_all_that_can_happen() -> None:
     seen: Counter[str] = Counter()
 

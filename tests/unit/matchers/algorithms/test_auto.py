@@ -180,6 +180,7 @@ def test_when_the_time_is_up_no_further_round_begins() -> None:
     assert called[2:] == [1, 1]  # without those that load it
 
 
+@pytest.mark.large
 def test_samples_of_long_lists_have_fewer_subscriptions() -> None:
     built = []
 

@@ -97,6 +97,7 @@ def test_the_few_are_checked_by_the_values_of_an_array_and_by_all_their_interval
     assert listed(hem.build(table).match(events)) == listed(hem.build(table, check=False).match(events)) == expected
 
 
+@pytest.mark.large
 def test_the_few_include_what_was_inserted_and_not_what_was_deleted() -> None:
     table, then, events = uniform(30_000, 10, 5, 0.3), uniform(5_000, 10, 5, 0.4, seed=7), full_events(20, 10)
     changing = UpdatableHem(table)

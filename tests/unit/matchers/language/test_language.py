@@ -29,6 +29,13 @@ def test_the_definition(pattern: dict[str, Any], event: dict[str, Any], expected
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_decides_every_case_alike(name: str) -> None:
     index = Index.build({case: pattern for case, pattern, _, _ in CASES}, algorithm=name, **EXACTLY[name])
+    found = index.match([event for _, _, event, _ in CASES])
+    decided = {case: case in matched for (case, _, _, _), matched in zip(CASES, found, strict=True)}
+    assert decided == {case: expected for case, _, _, expected in CASES}
+
+
+def test_every_case_is_decided_for_an_event_alone_as_in_a_batch() -> None:
+    index = Index.build({case: pattern for case, pattern, _, _ in CASES})
     for case, _, event, expected in CASES:
         assert (case in index.match([event])[0]) is expected, case
 

@@ -61,6 +61,7 @@ def test_open_ends_are_in_no_bucket_and_an_absent_column_finds_them_all() -> Non
     assert marks.tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("blocks", [True, False])
 def test_more_subscriptions_than_a_block(blocks: bool) -> None:
     n = 2 * BLOCK + 77

@@ -165,6 +165,7 @@ def test_hulls_and_arrays_are_checked_even_when_predicates_are_skipped() -> None
     assert found.of(2).tolist() == [1]
 
 
+@pytest.mark.large
 @pytest.mark.kernels
 def test_the_matches_of_an_event_may_fill_the_buffer_in_the_middle_of_a_block() -> None:
     n, events = 40_000, 9
