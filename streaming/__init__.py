@@ -10,7 +10,7 @@ every room may use them: `rows` (what travels between driver and workers), `erro
     publishing  record batches and the transactions of slots: how tasks publish
     kafka       clients, topics, the driver's transactions, and the translation of Kafka's errors
     index       compiled subscriptions as files that workers map
-    worker      code that runs in a Spark task: read, match, publish, compile
+    worker      Spark's Python workers: start and watch them; read, match, publish, compile in tasks
     state       the subscriptions in force: apply changes, compact, save, restore
     admin       the client's work on topics
     console     look-ups for the console's pages, in the state in force and in topics

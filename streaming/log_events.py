@@ -154,15 +154,18 @@ EVENTS = {
     "restart_prepared": LogEvent(
         OF_PROCESS,
         "info",
-        "A process has loaded the code of a job: a restart is forked from it, and ends with it.",
+        "A process has loaded the code of a job. A job that is restarted while no other process runs is forked from "
+        "it, and ends with it.",
         ("duration_s",),
     ),
     "restart_unprepared": LogEvent(
         OF_PROCESS,
         "warning",
-        "The process from which a restart is forked has not started. Until it has, a restart takes longer.",
+        "The process from which a restart is forked has not started, was killed, or cannot import the code. A restart "
+        "takes longer.",
         ("reason", "retry_s"),
-        action="If it recurs, check the memory and the disk of the host.",
+        action="If it recurs, check the memory and the disk of the host. After an upgrade in place, restart the "
+        "supervisor.",
     ),
     "jvm_start_failed": LogEvent(
         OF_PROCESS,
@@ -314,7 +317,7 @@ EVENTS = {
         "warning",
         "Spark's Python workers died; others match the same rows.",
         ERROR,
-        action="After a line `killed worker` of Spark, the worker was suspended or deadlocked: check the host.",
+        action="After a line `killed worker` the worker was suspended, or waited for a disk or a lock: check the host.",
     ),
     "workers_hung": LogEvent(
         OF_BATCHES,

@@ -316,7 +316,7 @@ class Topics:
         return self.bounds([topic])[topic]
 
     def bounds(self, names: Collection[str]) -> dict[str, list[tuple[int, int, int]]]:
-        """The `offsets` of several topics, over one connection."""
+        """The `offsets` of several topics, by one consumer."""
         consumer = Consumer(self._config(**{"group.id": "unused", "enable.auto.commit": False}))
         try:
             counts = self.counts(names)

@@ -101,8 +101,8 @@ def supervise(
     returns an exit code, that of a failure if there is one.
 
     A process is restarted if a signal killed it, or if it reported that another try may succeed. Its process group is
-    killed first: a JVM that outlived its driver would write to the same checkpoint. The pause before the next start
-    grows as long as none of them reports progress.
+    killed first: a JVM that outlived its driver would write to the same checkpoint. After TRY_AGAIN there is a pause
+    before the next start, which doubles until the process reports progress or runs for STEADY_S.
 
     `start` gets the history of the process and a file descriptor, on which it reports progress. `start_alone` is called
     in its place while no other process runs, and has to be quick. The processes start one after the other, each when

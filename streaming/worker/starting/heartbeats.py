@@ -1,8 +1,8 @@
 """Kill a worker that has stopped running, so that Spark replaces it after seconds.
 
 A thread of each worker writes to a pipe of its parent twice a second. Kernels and waits for the network let that thread
-run; native code that keeps Python's lock does not, but uses the processor. So a worker that does neither is suspended
-or deadlocked. Without this, the driver would find out by time alone (`driver.limits.time_limit`).
+run; native code that keeps Python's lock does not, but uses the processor. So a worker that does neither is suspended,
+or waits while it keeps that lock. Without this, the driver would find out by time alone (`driver.limits.time_limit`).
 """
 
 from __future__ import annotations
