@@ -161,9 +161,10 @@ def test_beats_that_nobody_reads_are_dropped(beats: Heartbeats, workers: list[Wo
 
 def test_a_worker_that_runs_several_tasks_begins_once() -> None:
     program = """
-import threading
+import os, threading
 from streaming.worker.starting.heartbeats import Heartbeats
 beats = Heartbeats()
+of_parent = os.dup(beats._read)
 beats.begin()
 beats.begin()
 print([thread.name for thread in threading.enumerate()])
