@@ -2,7 +2,8 @@
 
 A worker can die of what it is given: an event can bring down the process that reads it, and what very many events
 match can be more than it has memory for. It can also die of something else, so the whole is tried again first. Then the
-batch is halved, and halved again, until everything is done but the single rows that no worker survives in three tries.
+batch is halved, and halved again, until everything is done but the single rows that no worker survives in three tries,
+nor in a last one after an empty batch.
 """
 
 from __future__ import annotations
@@ -113,13 +114,21 @@ class Isolation(Generic[Batch, Row]):
                     yield from self._piece(batch, places)  # now that they are there again
                     return
                 # The batch itself may have more rows: some that are committed, or that came after `places` looked.
-                yield self.aside(self.only(batch, places), str(reason)) if len(places) else []
+                yield self._last_tried(self.only(batch, places), str(reason)) if len(places) else []
                 return
         else:
             yield rows
             return
         for half in np.array_split(places, 2):
             yield from self._piece(self.only(batch, half), half)
+
+    def _last_tried(self, row: Batch, reason: str) -> list[Row]:
+        """Match a row once more, since workers work again: the old ones may have had no memory left, or waited for a
+        disk. It is set aside if they are lost again."""
+        try:
+            return self.match(row)
+        except WorkersLost:
+            return self.aside(row, reason)
 
     def _tried(self, batch: Batch, tries: int) -> list[Row]:
         for _ in range(tries - 1):

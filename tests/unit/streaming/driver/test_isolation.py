@@ -87,6 +87,19 @@ def test_too_much_is_not_tried_again_but_halved() -> None:
     assert workers.looked == 1
 
 
+def test_a_row_for_which_an_old_worker_had_too_little_memory_is_not_set_aside() -> None:
+    workers, match = Workers(), Workers().match
+    failures = [WorkersLost("MemoryError", again=False)]
+
+    def matched(batch: Batch) -> list[dict[str, Any]]:
+        if failures:
+            raise failures.pop()
+        return match(batch)
+
+    workers.match = matched  # type: ignore[method-assign]
+    assert workers.run((5,)) == [[{"done": 5}]]
+
+
 def test_with_care_no_piece_is_too_large_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation_module, "PIECE_BYTES", 300)
     workers = Workers()
