@@ -151,6 +151,13 @@ EVENTS = {
         action="Remove the obstacle, such as a full disk; the job then starts by itself.",
     ),
     "job_unblocked": LogEvent(OF_PROCESS, "info", "The obstacle is gone, and the supervisor starts the job."),
+    "start_refused": LogEvent(
+        OF_PROCESS,
+        "error",
+        "The system has no process, memory or file descriptor for the job now. The supervisor tries again.",
+        (*ERROR, "pause_s"),
+        action="Raise the limit that `error` names, such as `TasksMax` or `ulimit -n`.",
+    ),
     "restart_prepared": LogEvent(
         OF_PROCESS,
         "info",

@@ -21,7 +21,7 @@ from streaming.driver import session
 from streaming.driver.starting.beside import beside
 from streaming.errors import JobError, ProcessLost, SparkFailed, StorageFailed
 from streaming.process import checkpoint
-from streaming.process.supervision import RestartHistory
+from streaming.process.supervision import SCARCE, RestartHistory
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -97,6 +97,8 @@ def run(
     except (Py4JError, ConnectionError) as error:
         raise SparkFailed(f"Spark's JVM has ended: {error}") from error
     except OSError as error:
+        if error.errno in SCARCE:
+            raise ProcessLost(f"the system has no process, memory or file descriptor for the job: {error}") from error
         if error.errno not in DISK_ERRORS and not checkpoint.obstacle(settings.query.checkpoint):
             raise
         raise StorageFailed(checkpoint.failure(error, settings.query.checkpoint)) from error

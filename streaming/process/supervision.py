@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from streaming.log import logger
+from streaming.log import error_fields, logger
 from streaming.process.child import die_with_parent
 
 log = logger("sluice.supervision")
@@ -23,6 +24,7 @@ LONGEST_PAUSE_S = 30.0
 LOOK_EVERY_S = 1.0  # whether what was in the way is gone
 POLL_S = 0.05
 HEAD_START_S = 10.0  # for so long a process without progress has the cores to itself
+SCARCE = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # processes, memory, descriptors: for a moment
 BESIDE_S = 1.0  # a process that has ended waits so long while another one runs, which takes over or ends, too
 
 
@@ -133,7 +135,8 @@ def supervise(
     finally:
         for one in kept:
             one.close()  # kills what still runs, after a second signal
-    return next(filter(None, codes), 0)
+    code = next(filter(None, codes), 0)
+    return TRY_AGAIN if code < 0 else code  # killed while it was to stop, or before
 
 
 def _next(kept: Generator[float, None, int], codes: list[int]) -> float:
@@ -165,12 +168,19 @@ def _kept(
             if stop.is_set():
                 return 0
         began = time.monotonic()
-        told, progress = os.pipe()
-        os.set_blocking(told, False)
-        past = RestartHistory(siblings.restarts, exit_code)
-        process = (start if siblings.run() else start_alone)(past, progress)
+        try:
+            process, told = _begun(
+                start if siblings.run() else start_alone, RestartHistory(siblings.restarts, exit_code)
+            )
+        except OSError as error:
+            if error.errno not in SCARCE:
+                raise
+            siblings.has_started(number)
+            pause = min(LONGEST_PAUSE_S, 2 * pause or 1.0)
+            log.error("start_refused", **error_fields(error), pause_s=pause)
+            yield pause
+            continue
         siblings.processes[number] = process
-        os.close(progress)
         progressed = False
         try:
             while (code := process.poll()) is None:
@@ -214,6 +224,19 @@ def _kept(
             log.warning("job_restarted", exit_code=code, uptime_s=uptime_s, pause_s=pause)
             yield pause
     return exit_code or 0
+
+
+def _begun(start: Callable[[RestartHistory, int], Started], past: RestartHistory) -> tuple[Started, int]:
+    """Start a process; returns the pipe on which it reports progress, too. Raises OSError."""
+    told, progress = os.pipe()
+    os.set_blocking(told, False)
+    try:
+        return start(past, progress), told
+    except BaseException:
+        os.close(told)
+        raise
+    finally:
+        os.close(progress)
 
 
 def _anything(pipe: int) -> bool:

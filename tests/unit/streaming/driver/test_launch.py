@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from config.model import Settings
 from streaming.driver import launch
 from streaming.driver.starting.beside import beside
+from streaming.errors import ProcessLost
 from tests.support.patience import PATIENCE_S
 
 
@@ -100,3 +104,12 @@ def test_a_stop_whose_time_is_up_says_so_and_the_next_one_waits(monkeypatch: pyt
     done.set()
     assert handle.stop(timeout_s=PATIENCE_S)
     assert handle.await_termination(0)
+
+
+def test_a_lack_of_processes_is_passing(tmp_path: Path) -> None:
+    def opens(scratch: Path) -> Any:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    settings = Settings.model_validate({"query": {"checkpoint": str(tmp_path)}})
+    with pytest.raises(ProcessLost, match="no process, memory or file descriptor"):
+        launch.run(settings, opens, threading.Event(), "")

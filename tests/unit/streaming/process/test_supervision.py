@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import signal
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from rig.processes import of_pid
 from streaming.process import supervision
 from streaming.process.supervision import RestartHistory, Started
 from tests.support.logged import fields_of
@@ -288,6 +290,45 @@ def test_a_start_while_no_other_process_runs_is_another_one(
     code = supervision.supervise(start, threading.Event(), processes=processes, start_alone=start_alone)
     assert code == int(plan[-1])
     assert seen == alone
+
+
+def test_a_start_that_the_system_refuses_is_tried_again_and_ends_no_other_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "HEAD_START_S", 0.0)
+    steps, alive = iter(["work", "", "0"]), list[bool]()
+
+    def starting(past: RestartHistory, progress: int) -> Started:
+        if not (step := next(steps)):
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        alive.extend(of_pid(pid) is not None for pid in starts(tmp_path / "work"))
+        return command(tmp_path / (step if step == "work" else "other"), step, past, progress)
+
+    before = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
+    assert supervision.supervise(starting, threading.Event(), processes=2) == 0
+    assert alive == [True]
+    assert not before or len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_start_that_cannot_work_is_not_tried_again() -> None:
+    def starting(past: RestartHistory, progress: int) -> Started:
+        raise FileNotFoundError("no such interpreter")
+
+    with pytest.raises(FileNotFoundError):
+        supervision.supervise(starting, threading.Event())
+
+
+def test_a_stop_after_a_kill_ends_with_a_code_that_a_process_can_have(tmp_path: Path) -> None:
+    class Stopping(Pauses):
+        def wait(self, timeout: float | None = None) -> bool:
+            super().wait(timeout)
+            if len(self.seen) == 2:
+                self.set()
+            return self.is_set()
+
+    stop = Stopping()
+    assert run(tmp_path / "log", "75", "kill", stop=stop) == 75
+    assert stop.seen == [1, 2]
 
 
 def test_of_two_that_are_killed_a_moment_apart_the_first_to_start_again_starts_alone(
