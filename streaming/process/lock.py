@@ -76,8 +76,11 @@ class Lock:
             fcntl.flock(file, fcntl.LOCK_UN)
 
     def _watch(self, done: threading.Event) -> None:
-        while not (self.acquire() or done.wait(LOOK_EVERY_S)):
-            pass
+        while not done.is_set():
+            with suppress(OSError):  # of a file system over the network, for a moment
+                if self.acquire():
+                    return
+            done.wait(LOOK_EVERY_S)
 
 
 @contextmanager

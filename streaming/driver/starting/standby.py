@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from streaming.driver import assembly, sources
 from streaming.driver.isolation import WorkersLost
 from streaming.driver.starting import warm_up
-from streaming.errors import ProcessLost
+from streaming.errors import ProcessLost, SparkFailed, TopicDeleted, TopicMissing
 from streaming.kafka.event_topics import resolved
 from streaming.kafka.start_offsets import with_a_batch
 from streaming.precompile import dry_run, kernels
@@ -40,22 +41,30 @@ def prepare(settings: Settings, spark: SparkSession, scratch: Path, lock: Lock) 
         return False
     topics = assembly.topics(settings)
     settings = resolved(settings, topics.partitions)
-    names = assembly.names(settings, topics)
+    try:
+        names = assembly.names(settings, topics)
+        bounds = assembly.all_bounds(names, topics)
+    except TopicMissing as error:
+        if settings.events.topic_pattern:
+            raise TopicDeleted(str(error)) from error
+        raise
     work = assembly.task_settings(settings, names.sources)
     with _workers():
         warm_up.workers(spark, indexed, work, reading=assembly.is_direct(settings))
     if lock.held:
         return True
-    bounds = assembly.all_bounds(names, topics)
     ends = with_a_batch({at: high for at, (_, high) in bounds.items()}, bounds)
     stream = sources.event_and_change_stream(spark, sources.kafka_options(settings), names.sources.names, ends, None)
-    query = (
+    writer = (
         stream.writeStream.foreachBatch(lambda batch, number: None)
         .option("checkpointLocation", (scratch / "standby").as_uri())
         .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination()
+    try:
+        writer.start().awaitTermination()
+    except StreamingQueryException as error:  # a full disk, a broker that is away: no reason to end the job that runs
+        why, _, _ = str(error).partition("\n=== ")  # the rest is its plan
+        raise SparkFailed(f"Spark stopped the query of the standby: {why}") from error
     return True
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -105,3 +107,19 @@ def test_a_standby_that_is_told_to_stop_does_not_hold_the_lock(tmp_path: Path) -
         assert second.reserve(threading.Event())
         with second.watched():
             assert not second.wait(stop, PATIENCE_S)
+
+
+def test_a_file_system_that_fails_for_a_moment_does_not_end_the_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures, locked = [OSError(errno.ESTALE, "Stale file handle")], lock._locked
+
+    def failing(file: IO[str]) -> bool:
+        if failures:
+            raise failures.pop()
+        return locked(file)
+
+    with lock.opened(tmp_path) as own:
+        monkeypatch.setattr(lock, "_locked", failing)
+        with own.watched():
+            assert own.wait(threading.Event(), PATIENCE_S)
