@@ -169,16 +169,18 @@ def _serve(listener: socket.socket, connection: socket.socket, run: Callable[[],
     if not _is_ours(connection):
         return
     _, streams, _, _ = socket.recv_fds(connection, 1, 3)
-    with connection.makefile("rb") as file:
-        request = file.read()
-    if len(streams) == 3 and not os.fork():
-        with _then_exit():
-            listener.close()
-            _become(json.loads(request), streams)
-            connection.sendall(HERE)
-            run()
-    for stream in streams:
-        os.close(stream)
+    try:
+        with connection.makefile("rb") as file:
+            request = file.read()
+        if len(streams) == 3 and not os.fork():
+            with _then_exit():
+                listener.close()
+                _become(json.loads(request), streams)
+                connection.sendall(HERE)
+                run()
+    finally:
+        for stream in streams:
+            os.close(stream)
 
 
 def _is_ours(connection: socket.socket) -> bool:

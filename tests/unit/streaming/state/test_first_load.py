@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
+from streaming.errors import BrokerUnreachable
 from streaming.kafka.clients import Cluster
 from streaming.state import first_load
-from streaming.state.first_load import Span
-from streaming.tenants import ANYBODY
+from streaming.state.first_load import RejectedChanges, Span
+from streaming.tenants import ANYBODY, Tenant
 
 
 class PartitionConsumer:
@@ -65,3 +69,20 @@ def test_a_leader_that_does_not_have_all_yet_is_waited_for(monkeypatch: pytest.M
     monkeypatch.setattr(first_load, "_consumer", lambda *_: PartitionConsumer(range(5), 5, early=3))
     found = [record.offset() for record in first_load._records(Span(Cluster("", {}), ANYBODY, 0, 0, 5))]
     assert found == [0, 1, 2, 3, 4]
+
+
+def test_after_an_error_no_further_span_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    begun: list[int] = []
+
+    def fails(span: Span, *_: object) -> None:
+        begun.append(span.begin)
+        time.sleep(0.05)
+        raise BrokerUnreachable("away")
+
+    monkeypatch.setattr(first_load, "_write_slice", fails)
+    spans = [Span(Cluster("", {}), ANYBODY, 0, n, n + 1) for n in range(50)]
+    with ThreadPoolExecutor(1) as pool, pytest.raises(BrokerUnreachable):
+        first_load.load(
+            pool, spans, tmp_path, {0: RejectedChanges(Tenant(), frozenset(), {})}, lambda done, total: None
+        )
+    assert len(begun) < len(spans)

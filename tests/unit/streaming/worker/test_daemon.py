@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from rig.processes import of_pid
+from streaming.worker.starting import preloaded
 from streaming.worker.starting.heartbeats import BEAT_S
 from streaming.worker.starting.preloaded import ADDRESS, served
 from tests.support.patience import until
@@ -200,3 +201,19 @@ def test_where_no_process_can_be_started_the_daemon_loads_the_code_itself(monkey
 def test_other_interpreters_and_environments_are_not_forked(master: str, options: dict[str, str]) -> None:
     with served(master, options) as address:
         assert address == ""
+
+
+@on_linux
+def test_a_fork_that_is_refused_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refused)
+    spark, here = socket.socketpair()
+    with spark, here:
+        socket.send_fds(spark, [preloaded.HERE], [0, 1, 2])
+        spark.shutdown(socket.SHUT_WR)
+        before = os.listdir("/proc/self/fd")
+        with pytest.raises(BlockingIOError):
+            preloaded._serve(spark, here, lambda: None)
+        assert len(os.listdir("/proc/self/fd")) == len(before)
