@@ -159,7 +159,7 @@ def _times(
         least[name] = 1e6 * (process_time() - began) / batch
         right &= _is_right(first, expected[0])
     for name in _near(least, FAR):
-        right &= all(map(_is_right, map(ways[name], calls[1:]), expected[1:]))
+        right &= all(_is_right(ways[name](call), part) for call, part in zip(calls[1:], expected[1:], strict=True))
     for at in islice(cycle(range(0, len(training), batch)), LESSONS_ALONE if batch == 1 else LESSONS):
         ways[CHOOSER](training.part(at, min(at + batch, len(training))))
     for number in range(ROUNDS):
