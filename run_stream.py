@@ -152,6 +152,7 @@ def _open_closed_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            os.set_inheritable(number, True)  # `dup2` leaves it as it is if it has that number already
             if number:
                 setattr(sys, name, os.fdopen(number, "w"))
 

@@ -173,6 +173,11 @@ def apply(
             raise JobError(
                 f"{rejected:,} of {plan.taken + rejected:,} lines are rejected, so nothing was written; {remedy}"
             )
+        if prune and not plan.taken:
+            raise JobError(
+                "the input has no subscription, so nothing was written: --prune would unsubscribe all; "
+                "`unsubscribe` does that, if you want it"
+            )
         client.compare(plan)
         summary = {**plan.as_data(), "rejected": rejected, "dry_run": dry_run}
         rejected_by_job: list[str] = []
@@ -196,9 +201,12 @@ def _kept(file: Path) -> Iterator[Path]:
         yield file
         return
     with tempfile.NamedTemporaryFile(prefix="sluice-") as kept:
-        for _, line in lines(file):
-            kept.write(line + b"\n")
-        kept.flush()
+        try:
+            for _, line in lines(file):
+                kept.write(line + b"\n")
+            kept.flush()
+        except OSError as error:
+            raise InputError(f"{tempfile.gettempdir()} cannot be written: {error.strerror}") from error
         yield Path(kept.name)
 
 

@@ -78,8 +78,7 @@ def top(
 @contextmanager
 def _keys(stop: threading.Event) -> Iterator[None]:
     """Stop on `q`; keys are not echoed."""
-    keyboard = sys.stdin.fileno()
-    if not os.isatty(keyboard):
+    if sys.stdin is None or not os.isatty(keyboard := sys.stdin.fileno()):  # it may be closed
         yield
         return
 

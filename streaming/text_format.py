@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 HEX_BYTES = 512  # of a value that is no text
 LINE_BYTES = 16  # of hexadecimal
+MOST_LEVELS = 16  # of indented JSON
 
 
 def plain(text: str, *, quoted: bool = True) -> str:
@@ -40,20 +41,30 @@ def as_text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
 
 
 def pretty(value: bytes) -> Iterator[str]:
-    """JSON indented, another text as it is, the rest in hexadecimal; nothing that a terminal would obey."""
+    """JSON indented, another text as it is, the rest in hexadecimal; nothing that a terminal would obey. JSON that is
+    nested deeper than MOST_LEVELS stands on one line: indented it could be a thousand times as long."""
     try:
         text = value.decode()
     except UnicodeDecodeError:
         text = "\0"
     try:
         document = json.loads(text)
-        indented = json.dumps(document, indent=2, ensure_ascii=False)
-        yield indented if _harmless(indented) else json.dumps(document, indent=2)
+        indent = None if _is_deeper(document, MOST_LEVELS) else 2
+        indented = json.dumps(document, indent=indent, ensure_ascii=False)
+        yield indented if _harmless(indented) else json.dumps(document, indent=indent)
     except (ValueError, RecursionError):
         if _harmless(text):
             yield text
         else:
             yield from _dump(value)
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Whether lists and objects are nested deeper than so many levels."""
+    if not isinstance(value, dict | list):
+        return False
+    children = value.values() if isinstance(value, dict) else value
+    return not levels or any(_is_deeper(child, levels - 1) for child in children)
 
 
 def _harmless(text: str) -> bool:

@@ -50,9 +50,11 @@ class SubscriptionStatus:
 
 
 def statuses_of(
-    statuses: Iterable[Message | None], changes: Iterable[Message | None], ids: Collection[str]
+    statuses: Iterable[Message | None], changes: Iterable[Message | None], ids: Collection[str], topic_id: str
 ) -> dict[str, SubscriptionStatus]:
-    """The status of each id. The statuses are read first, so that every change that they answer is among `changes`."""
+    """The status of each id. The statuses are read first, so that every change that they answer is among `changes`.
+
+    `topic_id` is that of the changes' topic. Statuses about an earlier topic of its name do not count."""
     wanted = {id.encode(): id for id in ids}
     last: dict[str, Mapping[str, Any]] = {}
     partition_of: dict[str, int] = {}  # of the last status
@@ -61,7 +63,9 @@ def statuses_of(
             continue
         if (id := wanted.get(record.key() or b"")) is not None:
             status, (partition, _) = orjson.loads(value), place_of(record)
-            # Within a partition the last one counts, whatever its version: with another topic they begin again.
+            if status.get("topic_id", topic_id) != topic_id:
+                continue
+            # Within a partition the last one counts, whatever its version.
             if partition_of.get(id, partition) == partition or status.get("version", 0) >= last[id].get("version", 0):
                 last[id], partition_of[id] = status, partition
     waiting: dict[str, tuple[int, int]] = {}

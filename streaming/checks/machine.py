@@ -121,7 +121,7 @@ def checkpoint(location: str, query: str) -> Finding:
     if other != query:
         remedy = f"Set another query.checkpoint, or query.name = {other!r}."
         return Finding("checkpoint", FAILURE, f"{directory} belongs to the query {other!r}, not to {query!r}", remedy)
-    if directory.exists() and stat.S_IMODE(directory.stat().st_mode) & 0o022:
+    if os.path.exists(directory) and stat.S_IMODE(directory.stat().st_mode) & 0o022:
         problem = f"{directory} can be written by other users, who could change the state of the job"
         return Finding("checkpoint", WARNING, problem, f"chmod 700 {directory}")
     return space("checkpoint", directory, "Free space, or set query.checkpoint.")
@@ -198,4 +198,5 @@ def bytes_of(text: str) -> int | None:
 
 def _nearest(path: Path) -> Path:
     """The nearest existing directory at or above a path."""
-    return next(ancestor for ancestor in (path, *path.parents) if ancestor.exists())
+    # Not `Path.exists`, which raises an error below a directory that this user may not search.
+    return next(ancestor for ancestor in (path, *path.parents) if os.path.exists(ancestor))

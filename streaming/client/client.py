@@ -264,7 +264,9 @@ class Client:
         """Return the last status of each id: accepted, paused, unsubscribed or rejected, and whether a later change has
         no answer yet."""
         statuses = self._reader(self._settings.subscriptions.status_topic, "statuses read")()
-        return statuses_of(statuses, self._documents()(), ids)
+        topic = self._settings.subscriptions.topic
+        topic_id = self._kafka.topics.ids([topic], TIMEOUT_S).get(topic, "")
+        return statuses_of(statuses, self._documents()(), ids, topic_id)
 
     def deliveries(
         self,

@@ -57,7 +57,7 @@ def last_records(cluster: Cluster, topic: str, most: int, timeout_s: float) -> L
         for message in _polled(consumer, deadline) if unread else ():
             if message.error() is None:
                 messages.append(message)
-                size += len(message)
+                size += _size(message)
             else:
                 unread.discard(partition_of(message))
             if not unread or size > MAX_BYTES:
@@ -68,6 +68,12 @@ def last_records(cluster: Cluster, topic: str, most: int, timeout_s: float) -> L
         consumer.close()
     messages.sort(key=lambda message: message.timestamp()[1], reverse=True)
     return LastRecords(messages, not unread)
+
+
+def _size(message: Message) -> int:
+    """The bytes of key, value and headers."""
+    headers = [part for header in message.headers() or () for part in header]
+    return sum(len(part) for part in (message.key(), message.value(), *headers) if part is not None)
 
 
 def _begins(consumer: Consumer, topic: str, offsets: int, deadline: float) -> Iterator[tuple[int, int]]:

@@ -32,6 +32,8 @@ MEMORY = {"jvm": "JVM", "workers": "workers", "other": "others"}
 def readable(text: str) -> str:
     """The text without characters that cannot be printed: half surrogate pairs and control characters."""
     whole = text.encode(errors="replace").decode()
+    if whole.replace("\n", "").replace("\t", "").isprintable():
+        return whole
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in whole)
 
 

@@ -178,6 +178,7 @@ def test_what_a_file_lacks_is_unsubscribed_if_asked(sluice: CommandLine, setting
     planned = sluice(*apply, "--dry-run", stdin=text).splitlines()
     assert planned == ["changed b1", "new new", "unsubscribed b2", "unsubscribed b3"]
     assert "--prune needs a file without such lines" in sluice(*apply, stdin="{", code=1)
+    assert "--prune would unsubscribe all" in sluice(*apply, stdin="", code=1)
     assert "--prefix limits --prune" in sluice("subscriptions", "apply", "--prefix", "b", code=2)
     sluice(*apply, stdin=text)
     in_force = {id for id, value in there(settings).items() if value is not None}

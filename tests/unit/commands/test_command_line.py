@@ -142,3 +142,10 @@ def test_a_file_does_not_get_the_number_of_a_closed_stream() -> None:
     command = f'{sys.executable} -c "{code}" 2>&- <&-'
     done = subprocess.run(["bash", "-c", command], cwd=HOME, capture_output=True, check=True)
     assert done.stdout == b"True\n"
+
+
+def test_what_is_started_has_the_streams_that_were_closed() -> None:
+    code = "import run_stream, os; run_stream._open_closed_streams(); print(*map(os.get_inheritable, range(3)))"
+    command = f'{sys.executable} -c "{code}" 2>&- <&-'
+    done = subprocess.run(["bash", "-c", command], cwd=HOME, capture_output=True, check=True)
+    assert done.stdout == b"True True True\n"

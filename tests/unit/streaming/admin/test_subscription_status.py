@@ -27,6 +27,24 @@ CASES: dict[str, tuple[list[Any], list[Any], str, bool]] = {
     "the last word": ([ACCEPTED, None, message("paused", 4)], [Record("s", DOCUMENT, 0, 4)], f"paused {WHERE}", True),
     "unsubscribed": ([message("unsubscribed", 4)], [], f"unsubscribed {WHERE}", True),
     "rejected": ([message("rejected", 4, reason="no")], [], "rejected: no", True),
+    "lost with an earlier topic": (
+        [message("accepted", 4_999, topic_id="earlier")],
+        [],
+        "neither a subscription nor a status has this id",
+        False,
+    ),
+    "written again after its topic was lost": (
+        [message("accepted", 4_999, topic_id="earlier")],
+        [Record("s", DOCUMENT, 0, 3)],
+        "its change at 0:3 waits for the job's answer",
+        True,
+    ),
+    "of this topic": (
+        [message("accepted", 3, topic_id="present")],
+        [Record("s", DOCUMENT, 0, 3)],
+        f"in force {WHERE}",
+        True,
+    ),
     "rejected after the topic was recreated": (
         [message("accepted", 4_999, version=5_000), message("rejected", 3, version=3, reason="no")],
         [],
@@ -52,13 +70,13 @@ CASES: dict[str, tuple[list[Any], list[Any], str, bool]] = {
 def test_the_last_status_counts_and_what_came_after_it_waits(
     statuses: Any, changes: Any, text: str, known: bool
 ) -> None:
-    (found,) = statuses_of(statuses, changes, ["s"]).values()
+    (found,) = statuses_of(statuses, changes, ["s"], "present").values()
     assert (str(found), found.known, found.rejected) == (text, known, text.startswith("rejected"))
 
 
 def test_a_program_reads_the_status_as_the_job_wrote_it() -> None:
     changes = [Record("s", DOCUMENT, 0, 4), Record("t", DOCUMENT, 0, 5)]
-    one, two, three = (found.as_data() for found in statuses_of([ACCEPTED], changes, ["s", "t", "u"]).values())
+    one, two, three = (found.as_data() for found in statuses_of([ACCEPTED], changes, ["s", "t", "u"], "").values())
     assert one == {
         "id": "s",
         "status": "accepted",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import json
 import os
@@ -9,6 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -347,6 +349,24 @@ def test_a_checkpoint_is_writable_and_of_this_query(tmp_path: Path) -> None:
     assert machine.checkpoint(str(directory), "sluice").state == WARNING
     assert machine.checkpoint("s3://bucket/checkpoint", "sluice").state == SKIPPED
     assert machine.checkpoint("/proc/none", "sluice").state == FAILURE
+
+
+def test_a_checkpoint_below_a_directory_that_cannot_be_searched_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory of another user; to root, as in a container, all are open."""
+    closed, stat_of = tmp_path / "closed", os.stat
+    closed.mkdir()
+
+    def stat(path: Any, *more: Any, **options: Any) -> os.stat_result:
+        if Path(path).is_relative_to(closed) and Path(path) != closed:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat_of(path, *more, **options)
+
+    monkeypatch.setattr(os, "stat", stat)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    found = machine.checkpoint(str(closed / "checkpoint"), "sluice")
+    assert (found.state, found.text) == (FAILURE, f"{closed} cannot be written")
 
 
 def test_memory_is_compared_with_what_the_driver_asks_for(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ import pytest
 from rich.console import Console
 
 from commands import HOME
+from commands import top as top_command
 from rig.broker import free_port
 from streaming.errors import NotRunning
 from streaming.monitoring import status, top
@@ -336,3 +337,10 @@ def test_on_a_terminal_it_is_drawn_again_and_again_until_a_key_and_leaves_the_te
     finally:
         os.close(ours)
         os.close(its)
+
+
+def test_a_keyboard_that_is_closed_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    stop = threading.Event()
+    with top_command._keys(stop):
+        assert not stop.is_set()
