@@ -47,7 +47,6 @@ def rules(file: Path, subscriber: str) -> Iterator[dict[str, Any] | Rejection]:
         if id in seen:
             yield Rejection(place, id, "an earlier rule has this id, and a subscription would replace the other")
             continue
-        seen.add(id)
         try:
             pattern = rewritten(_pattern_of(rule))
         except PatternError as error:
@@ -57,7 +56,11 @@ def rules(file: Path, subscriber: str) -> Iterator[dict[str, Any] | Rejection]:
         if rule.get("State") == "DISABLED":
             document["paused"] = True
         checked = read(place, id, document)
-        yield checked if isinstance(checked, Rejection) else document
+        if isinstance(checked, Rejection):
+            yield checked
+            continue
+        seen.add(id)
+        yield document
 
 
 def rewritten(pattern: Any) -> dict[str, Any]:
@@ -77,6 +80,8 @@ def _pattern_of(rule: Mapping[str, Any]) -> Any:
         if "ScheduleExpression" in rule:
             raise PatternError((), "the rule has a schedule instead of a pattern; schedules are not supported")
         return rule
+    if rule.get("ScheduleExpression"):
+        raise PatternError((), "the rule has a schedule, too; schedules are not supported")
     pattern = rule["EventPattern"]
     try:
         return parsed(pattern) if isinstance(pattern, str) else pattern

@@ -51,6 +51,8 @@ def _place(value: Scalar) -> _Place | None:
     if is_number(value):
         number = facets.number(value)
         return (float, number) if number == number else None
+    if isinstance(value, str):
+        return str, str.__str__(value)  # also of a subclass, such as an enum's
     return None if isinstance(value, Absent) else (type(value), value)
 
 

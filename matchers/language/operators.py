@@ -41,6 +41,8 @@ class Equals:
     def holds(self, value: Scalar) -> bool:
         if is_number(self.value) and is_number(value):
             return facets.number(self.value) == facets.number(value)
+        if isinstance(self.value, str) and isinstance(value, str):  # subclasses included
+            return self.value == value
         return type(self.value) is type(value) and self.value == value
 
     def constraint(self) -> Constraint:
@@ -446,7 +448,10 @@ def show(value: object) -> str:
         except RecursionError:
             text = "a deeply nested value"
         except (TypeError, ValueError):  # what JSON cannot express
-            text = repr(value)
+            try:
+                text = repr(value)
+            except ValueError:
+                text = f"a {type(value).__name__} with a number of thousands of digits"
     return text if len(text) <= 80 else text[:77] + "..."
 
 

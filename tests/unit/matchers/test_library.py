@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
+from enum import StrEnum
 from http import HTTPStatus
 from random import Random
 from types import MappingProxyType
@@ -25,10 +26,17 @@ from matchers.index.fields import Fields
 from matchers.index.json_event import parsed
 from matchers.index.skeletons import Skeletons, joined
 from matchers.index.templates import FEWEST_DOCUMENTS
+from matchers.language import naive
+from matchers.language.parsing import parse
 from matchers.library import FEW_EVENTS
 from tests.support.generators import workloads
 
 pytestmark = pytest.mark.kernels
+
+
+class Side(StrEnum):
+    BUY = "BUY"
+
 
 PATTERNS = {
     "ibm": {"symbol": ["IBM"], "price": [{"numeric": [">", 100]}]},
@@ -411,9 +419,29 @@ def test_an_event_as_bytes_is_parsed_once_for_all_that_are_looked_at_one_by_one(
 
 
 @pytest.mark.parametrize("n", [1, 2 * FEWEST_DOCUMENTS])
-def test_an_integer_of_thousands_of_digits_is_rejected_by_its_id(n: int) -> None:
+@pytest.mark.parametrize(
+    "value",
+    [10**5_000, {"numeric": [10**5_000]}, {"prefix": [10**5_000]}, {"between": [10**5_000]}],
+    ids=["bare", "numeric", "prefix", "between"],
+)
+def test_an_integer_of_thousands_of_digits_is_rejected_by_its_id(n: int, value: Any) -> None:
     with pytest.raises(MatchingError, match="'bad'"):
-        Index.build({"bad": {"x": [10**5_000]}} | {f"s{i}": {"x": [i]} for i in range(n)})
+        Index.build({"bad": {"x": [value]}} | {f"s{i}": {"x": [i]} for i in range(n)})
+
+
+def test_an_event_that_is_a_list_with_such_an_integer_is_rejected() -> None:
+    with pytest.raises(TypeError):
+        Index.build({"s": {"x": [1]}}).match([[10**5_000]])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("n", [1, 2 * FEWEST_DOCUMENTS])
+@pytest.mark.parametrize("text", [Side.BUY, np.str_("BUY")])
+@pytest.mark.parametrize("pattern", [["BUY"], [{"compare-field": ["=", "y"]}], [{"compare-field": ["<=", "y"]}]])
+def test_a_text_of_another_class_is_that_text(n: int, text: str, pattern: Any) -> None:
+    index = Index.build({"s": {"x": pattern}})
+    for event in ({"x": text, "y": "BUY"}, {"x": "BUY", "y": text}, {"x": text, "y": text}):
+        assert index.match([event] * n) == [["s"]] * n
+        assert naive.matches(parse({"x": pattern}), event)
 
 
 def test_few_of_the_sizes_of_events_are_kept() -> None:

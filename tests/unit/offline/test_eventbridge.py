@@ -103,3 +103,21 @@ def test_every_rule_of_a_file_has_an_id_of_its_own(tmp_path: Path) -> None:
     assert [one["id"] for one in found if isinstance(one, dict)] == ["rules-1", "rules-2", "a"]
     (rejected,) = (one for one in found if isinstance(one, Rejection))
     assert "an earlier rule has this id" in str(rejected)
+
+
+def test_a_rule_that_is_rejected_takes_no_id_from_the_next(tmp_path: Path) -> None:
+    file = tmp_path / "rules.json"
+    file.write_text(
+        json.dumps([{"Name": "a", "EventPattern": {"$or": [5]}}, {"Name": "a", "EventPattern": {"x": [1]}}])
+    )
+    found = list(eventbridge.rules(file, "alice"))
+    assert [isinstance(one, Rejection) for one in found] == [True, False]
+
+
+@pytest.mark.parametrize(("schedule", "is_rejected"), [("rate(1 day)", True), ("", False)])
+def test_a_rule_with_a_schedule_too_is_rejected(tmp_path: Path, schedule: str, is_rejected: bool) -> None:
+    file = tmp_path / "rules.json"
+    rule = {"Name": "a", "EventPattern": '{"source": ["a"]}', "ScheduleExpression": schedule}
+    file.write_text(json.dumps([rule]))
+    (found,) = eventbridge.rules(file, "alice")
+    assert isinstance(found, Rejection) is is_rejected
