@@ -127,7 +127,8 @@ class Isolation(Generic[Batch, Row]):
         disk. It is set aside if they are lost again."""
         try:
             return self.match(row)
-        except WorkersLost:
+        except WorkersLost as again:
+            log.warning("workers_retried", **error_fields(again))
             return self.aside(row, reason)
 
     def _tried(self, batch: Batch, tries: int) -> list[Row]:
