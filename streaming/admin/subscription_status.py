@@ -63,7 +63,7 @@ def statuses_of(
             continue
         if (id := wanted.get(record.key() or b"")) is not None:
             status, (partition, _) = orjson.loads(value), place_of(record)
-            if status.get("topic_id", topic_id) != topic_id:
+            if (status.get("topic_id") or topic_id) != topic_id:  # earlier versions do not name it
                 continue
             # Within a partition the last one counts, whatever its version.
             if partition_of.get(id, partition) == partition or status.get("version", 0) >= last[id].get("version", 0):
