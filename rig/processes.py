@@ -13,6 +13,7 @@ import psutil
 
 from streaming.worker.executor import PRELOAD
 
+DAEMON = "streaming.worker.daemon"  # the module that forks Spark's Python workers
 GONE = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
@@ -96,9 +97,7 @@ class ProcessTree:
         return cls(found, fork_servers, jobs, drivers, jvms, daemons, workers, pool)
 
 
-def daemons_and_workers(
-    processes: Sequence[Process], module: str = "streaming.worker.daemon"
-) -> tuple[list[Process], list[Process]]:
+def daemons_and_workers(processes: Sequence[Process], module: str = DAEMON) -> tuple[list[Process], list[Process]]:
     """Return the parents of Spark's Python workers, and the workers. What Spark starts is a parent itself, or has
     handed over to a process of the driver, from which the parent is forked."""
     of_spark = [p for p in processes if f"\0{module}\0" in p.command]

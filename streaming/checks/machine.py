@@ -121,7 +121,7 @@ def checkpoint(location: str, query: str) -> Finding:
     if other != query:
         remedy = f"Set another query.checkpoint, or query.name = {other!r}."
         return Finding("checkpoint", FAILURE, f"{directory} belongs to the query {other!r}, not to {query!r}", remedy)
-    if os.path.exists(directory) and stat.S_IMODE(directory.stat().st_mode) & 0o022:
+    if directory.exists() and stat.S_IMODE(directory.stat().st_mode) & 0o022:
         problem = f"{directory} can be written by other users, who could change the state of the job"
         return Finding("checkpoint", WARNING, problem, f"chmod 700 {directory}")
     return space("checkpoint", directory, "Free space, or set query.checkpoint.")

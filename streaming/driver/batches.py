@@ -120,8 +120,7 @@ class SparkBatches:
         if self.failure is not None:
             raise self.failure
         if not by_request:
-            why, _, _ = str(query.exception()).partition("\n=== ")  # the rest is its plan
-            raise SparkFailed(f"Spark stopped the query: {why}")
+            raise SparkFailed(f"Spark stopped the query: {reason(query.exception())}")
 
     def abandon(self) -> None:
         """Let no further batch begin, and wait for the current one, though not for ever. Call before an error ends the
@@ -137,3 +136,8 @@ class SparkBatches:
             self._turn.acquire()
         self._finished = True
         self._turn.release()
+
+
+def reason(error: StreamingQueryException | None) -> str:
+    """Why Spark stopped a query, without the plan of the query."""
+    return str(error).partition("\n=== ")[0]

@@ -25,11 +25,11 @@ from streaming.driver.isolation import WorkersLost
 from streaming.driver.pipeline import Pipeline
 from streaming.driver.starting import compiling, standby, warm_up
 from streaming.driver.starting.beside import Entered
-from streaming.errors import BrokerUnreachable, OffsetsBeyondEnd, TopicDeleted, TopicMissing
+from streaming.errors import BrokerUnreachable, OffsetsBeyondEnd, TopicMissing
 from streaming.index import packing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.ends import TopicEnds
-from streaming.kafka.event_topics import is_matched, resolved
+from streaming.kafka.event_topics import deleted_if_matched, is_matched, resolved
 from streaming.kafka.topic_watch import Watch
 from streaming.kafka.topics import Topics
 from streaming.log import error_fields, logger
@@ -116,12 +116,8 @@ class JobRun:
         empty = assembly.checked_empty_state(settings, kernels.is_ready)
         topics = assembly.topics(settings)
         settings = resolved(settings, topics.partitions)
-        try:
+        with deleted_if_matched(settings):
             self._run(settings, empty, topics)
-        except TopicMissing as error:
-            if settings.events.topic_pattern:
-                raise TopicDeleted(str(error)) from error
-            raise
 
     def _run(self, settings: Settings, empty: Snapshot, topics: Topics) -> None:
         names = assembly.names(settings, topics)

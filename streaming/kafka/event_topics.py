@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from streaming import tenants
-from streaming.errors import TopicMissing
+from streaming.errors import TopicDeleted, TopicMissing
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -34,6 +35,17 @@ def resolved(settings: Settings, partitions: Callable[[], Mapping[str, int]]) ->
             f"events.topic_pattern = {settings.events.topic_pattern!r} matches no topic; create one first"
         )
     return settings.model_copy(update={"events": settings.events.model_copy(update={"topics": matched})})
+
+
+@contextmanager
+def deleted_if_matched(settings: Settings) -> Iterator[None]:
+    """Raise TopicDeleted in place of TopicMissing under a pattern: a topic was there when the pattern was resolved."""
+    try:
+        yield
+    except TopicMissing as error:
+        if settings.events.topic_pattern:
+            raise TopicDeleted(str(error)) from error
+        raise
 
 
 def _is_own(settings: Settings, topic: str) -> bool:

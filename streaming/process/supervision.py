@@ -176,7 +176,7 @@ def _kept(
             if error.errno not in SCARCE:
                 raise
             siblings.has_started(number)
-            pause = min(LONGEST_PAUSE_S, 2 * pause or 1.0)
+            pause = _longer(pause, 1.0)
             log.error("start_refused", **error_fields(error), pause_s=pause)
             yield pause
             continue
@@ -219,11 +219,15 @@ def _kept(
             pause = 0.0
             log.info("job_unblocked")
         else:
-            longer = min(LONGEST_PAUSE_S, 2 * pause or 1.0 * (code == TRY_AGAIN))
-            pause = 0.0 if progressed or lived_s >= STEADY_S else longer
+            first = 1.0 if code == TRY_AGAIN else 0.0
+            pause = 0.0 if progressed or lived_s >= STEADY_S else _longer(pause, first)
             log.warning("job_restarted", exit_code=code, uptime_s=uptime_s, pause_s=pause)
             yield pause
     return exit_code or 0
+
+
+def _longer(pause_s: float, first_s: float) -> float:
+    return min(LONGEST_PAUSE_S, 2 * pause_s or first_s)
 
 
 def _begun(start: Callable[[RestartHistory, int], Started], past: RestartHistory) -> tuple[Started, int]:

@@ -202,8 +202,8 @@ def freeze(system: System, r: Random) -> float:
 
 
 def straggler(system: System, r: Random) -> float:
-    """A Python worker stands still for longer than a transaction may last, and goes on in what was one. So does its
-    parent, which would kill it."""
+    """A Python worker is suspended for longer than a transaction may last, and then continues with that transaction.
+    Its parent, which would kill it, is suspended too."""
     worker = r.choice(_running(system).workers)
     parent = of_pid(worker.parent)
     assert parent is not None

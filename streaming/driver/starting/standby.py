@@ -16,10 +16,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from streaming.driver import assembly, sources
+from streaming.driver.batches import reason
 from streaming.driver.isolation import WorkersLost
 from streaming.driver.starting import warm_up
-from streaming.errors import ProcessLost, SparkFailed, TopicDeleted, TopicMissing
-from streaming.kafka.event_topics import resolved
+from streaming.errors import ProcessLost, SparkFailed
+from streaming.kafka.event_topics import deleted_if_matched, resolved
 from streaming.kafka.start_offsets import with_a_batch
 from streaming.precompile import dry_run, kernels
 from streaming.process.lock import Lock
@@ -41,13 +42,9 @@ def prepare(settings: Settings, spark: SparkSession, scratch: Path, lock: Lock) 
         return False
     topics = assembly.topics(settings)
     settings = resolved(settings, topics.partitions)
-    try:
+    with deleted_if_matched(settings):
         names = assembly.names(settings, topics)
         bounds = assembly.all_bounds(names, topics)
-    except TopicMissing as error:
-        if settings.events.topic_pattern:
-            raise TopicDeleted(str(error)) from error
-        raise
     work = assembly.task_settings(settings, names.sources)
     with _workers():
         warm_up.workers(spark, indexed, work, reading=assembly.is_direct(settings))
@@ -63,8 +60,7 @@ def prepare(settings: Settings, spark: SparkSession, scratch: Path, lock: Lock) 
     try:
         writer.start().awaitTermination()
     except StreamingQueryException as error:  # a full disk, a broker that is away: no reason to end the job that runs
-        why, _, _ = str(error).partition("\n=== ")  # the rest is its plan
-        raise SparkFailed(f"Spark stopped the query of the standby: {why}") from error
+        raise SparkFailed(f"Spark stopped the query of the standby: {reason(error)}") from error
     return True
 
 

@@ -86,9 +86,9 @@ class Heartbeats:
         suspended, none is missed."""
         beating = self._beating()
         for pid in self._workers.keys() - beating:
-            worker, before = self._workers[pid], self._workers[pid].cpu_s
-            worker.cpu_s = _cpu_s(pid)
-            worker.missed = 0 if worker.cpu_s > before else worker.missed + 1
+            worker, cpu_s = self._workers[pid], _cpu_s(pid)
+            worker.missed = 0 if cpu_s > worker.cpu_s else worker.missed + 1
+            worker.cpu_s = cpu_s
             if not _is_ours(pid):
                 del self._workers[pid]
             elif worker.missed >= worker.limit:

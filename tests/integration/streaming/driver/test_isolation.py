@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from rig.processes import daemons_and_workers, ended, kill
+from rig.processes import DAEMON, daemons_and_workers, ended, kill
 from streaming.kafka.topics import Topics
 from tests.integration.conftest import CommandLine
 from tests.integration.running import SLOW_DAEMON, job, lines, records, subscription
@@ -98,8 +98,10 @@ def test_a_worker_that_hangs_in_the_middle_of_a_batch_is_killed_and_nothing_is_l
     sluice("topics", "create")
     sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
     flags = ["-s", "kafka.client.transaction.timeout.ms=5000"]  # a batch may take twice that
+    daemon = DAEMON
     if by_time:
-        flags += ["-s", f"spark.options.spark.python.daemon.module={SLOW_DAEMON}"]
+        daemon = SLOW_DAEMON
+        flags += ["-s", f"spark.options.spark.python.daemon.module={daemon}"]
     with job(sluice, *flags) as running:
 
         def killed() -> bool:
@@ -108,7 +110,7 @@ def test_a_worker_that_hangs_in_the_middle_of_a_batch_is_killed_and_nothing_is_l
         running.running()
         sluice("produce", stdin=lines({"n": 0}))
         running.until("done with the first", lambda: running.total("event_count") == 1)
-        _, workers = daemons_and_workers(running.processes(), *[SLOW_DAEMON] * by_time)
+        _, workers = daemons_and_workers(running.processes(), daemon)
         assert workers
         publishing = publishes(kafka, f"{name}.to.alice")
         sluice("produce", stdin=lines(*({"n": n} for n in range(1, many))))

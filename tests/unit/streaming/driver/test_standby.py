@@ -40,7 +40,6 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> None:
         assembly: ("checked_empty_state", "topics", "names", "task_settings"),
         dry_run: ("indexed", "match"),
         warm_up: ("workers",),
-        standby: ("resolved",),
     }.items():
         for name in names:
             monkeypatch.setattr(module, name, nothing)

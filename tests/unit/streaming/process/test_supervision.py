@@ -364,7 +364,7 @@ def test_after_the_first_process_has_ended_for_good_the_second_does_not_start(tm
 
 
 def test_one_that_waits_for_its_start_has_not_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both processes were killed. The first one starts again and the second one waits, and then a stop comes."""
+    """A stop comes after both processes were killed, while one starts again and the other waits for its turn."""
     monkeypatch.setattr(supervision, "HEAD_START_S", PATIENCE_S)
     stop, steps, begun = threading.Event(), iter(["kill", "kill", "stop"]), list[int | None]()
     log = tmp_path / "log3"
