@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -155,9 +156,20 @@ class JobProcess(LoggedProcess):
         """The processes below the supervisor."""
         return ProcessTree.of(self.pid)
 
-    def wait_until_running(self, timeout_s: float) -> None:
-        """Wait until it has logged that it runs, since it was started."""
-        self.wait_for("running", lambda: len(self.lines("job_started")) > self._runs, timeout_s)
+    def wait_until_running(self, quiet_s: float) -> None:
+        """Wait until it has logged that it runs, since it was started. Raises JobError once it has logged nothing for
+        that long: on a busy machine a start takes its time."""
+        while True:
+            size = self._logged()
+            if len(self.lines("job_started")) > self._runs:
+                return
+            self.wait_for("running", partial(self._has_logged_more_than, size), quiet_s)
+
+    def _logged(self) -> int:
+        return self.log.stat().st_size
+
+    def _has_logged_more_than(self, size: int) -> bool:
+        return self._logged() > size
 
     def ask_to_stop(self) -> None:
         """Ask it to end after the current batch. It is asked once: a second signal would not wait."""
@@ -178,12 +190,12 @@ class JobProcess(LoggedProcess):
         if code := self.stopped():
             raise JobError(f"stopped, the job ended with exit code {code}:\n{self.last_lines()}")
 
-    def kill_and_restart(self, timeout_s: float) -> None:
-        """Kill all its processes with signal 9, and wait until it runs again."""
+    def kill_and_restart(self, quiet_s: float) -> None:
+        """Kill all its processes with signal 9, and wait until it runs again, as `wait_until_running` does."""
         self._runs = len(self.lines("job_started"))
         self.kill()
         self.start()
-        self.wait_until_running(timeout_s)
+        self.wait_until_running(quiet_s)
 
     def lines(self, event: str) -> list[dict[str, Any]]:
         """The lines of its log so far that are about an event."""

@@ -7,11 +7,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from rig.job import LoggedProcess
+from rig.job import JobProcess, LoggedProcess
 from rig.processes import below
+from streaming.errors import JobError
 from tests.support.patience import PATIENCE_S
 
 STARTS_MORE = """
@@ -47,3 +49,28 @@ def test_ctrl_c_amid_its_start_leaves_no_process(tmp_path: Path, monkeypatch: py
         pass
     assert process.exit_code() == -signal.SIGKILL
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def waited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]) -> None:
+    """Wait for a job that logs a line every 200 s."""
+    log, clock = tmp_path / "log", [0.0]
+
+    def sleep(_: float) -> None:
+        clock[0] += 200.0
+        with log.open("a") as file:
+            file.writelines(f"{line}\n" for line in lines[:1])
+        del lines[:1]
+
+    monkeypatch.setattr("rig.job.time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+    (tmp_path / "run_stream.py").write_text("import time\ntime.sleep(600)\n")
+    with JobProcess({"query.checkpoint": str(tmp_path / "checkpoint")}, log, home=tmp_path) as job:
+        job.wait_until_running(300.0)
+
+
+def test_a_slow_start_is_waited_for_as_long_as_it_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited(tmp_path, monkeypatch, ['{"event":"kernels_compiling"}', "not of ours", '{"event":"job_started"}'])
+
+
+def test_a_start_that_logs_nothing_more_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(JobError, match=r"(?s)not running within 300 s:.*kernels_compiling"):
+        waited(tmp_path, monkeypatch, ['{"event":"kernels_compiling"}'])
