@@ -158,8 +158,10 @@ def _created(config: Mapping[str, str], *, starts_workers: bool = False) -> Spar
     for attempt in range(START_ATTEMPTS):
         try:
             SparkContext._ensure_initialized(conf=shown)  # the JVM's arguments, which every user of the host can see
+            context = SparkContext.getOrCreate(SparkConf().setAll(list(config.items())))
+            _expect_the_end(context)
             if starts_workers:
-                _start_workers(SparkContext.getOrCreate(SparkConf().setAll(list(config.items()))))
+                _start_workers(context)
             return SparkSession.builder.config(map=dict(config)).getOrCreate()
         except PySparkRuntimeError as error:
             if (code := exit_code(error)) is None:
@@ -172,6 +174,12 @@ def _created(config: Mapping[str, str], *, starts_workers: bool = False) -> Spar
         f"Spark's JVM failed to start {START_ATTEMPTS} times, with exit code {code}; standard error shows the reason. "
         "Check JAVA_HOME (Java 17 or newer) and the driver options in spark.options."
     )
+
+
+def _expect_the_end(context: SparkContext) -> None:
+    """Let the server of Spark's accumulators end without a traceback when the JVM ends, or closes its connection first.
+    A job has no accumulators."""
+    context._accumulatorServer.handle_error = lambda request, client_address: None  # type: ignore[method-assign]
 
 
 def _start_workers(context: SparkContext) -> None:

@@ -27,13 +27,15 @@ def configure(format: str, level: str, query: str = "") -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     root.propagate = False
-    logging.getLogger().addFilter(_is_no_broken_connection)
+    for py4j in (logging.getLogger(), logging.getLogger("py4j.clientserver")):
+        py4j.addFilter(_is_no_broken_connection)
 
 
 def _is_no_broken_connection(record: logging.LogRecord) -> bool:
-    """Whether a line of the root logger is to be written. With Spark's JVM each connection to it ends, for which py4j
-    writes a traceback; it also raises the error, and the job reports the end of the JVM."""
-    return record.module != "java_gateway"
+    """Whether a line of py4j is to be written. With Spark's JVM each connection to it ends, for which py4j writes a
+    traceback; it also raises the error, and the job reports the end of the JVM."""
+    error = record.exc_info[1] if record.exc_info else None
+    return record.module != "java_gateway" and not isinstance(error, ConnectionError)
 
 
 def name(record: logging.LogRecord) -> str:

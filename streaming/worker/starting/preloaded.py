@@ -176,7 +176,10 @@ def _serve(listener: socket.socket, connection: socket.socket, run: Callable[[],
             with _then_exit():
                 listener.close()
                 _become(json.loads(request), streams)
-                connection.sendall(HERE)
+                try:
+                    connection.sendall(HERE)
+                except OSError:  # it was killed meanwhile, or has waited long enough and goes on by itself
+                    return
                 run()
     finally:
         for stream in streams:

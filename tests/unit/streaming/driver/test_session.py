@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+import socket
+import struct
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
-from pyspark import SparkContext
+from pyspark import SparkContext, accumulators
 
 from streaming.driver import session
 from streaming.errors import JobError, SparkFailed
@@ -149,3 +154,18 @@ def test_a_jvm_that_writes_no_class_archive_or_is_not_ours_goes_on(
 )
 def test_no_key_of_a_store_is_on_the_command_line_of_the_jvm(name: str, is_secret: bool) -> None:
     assert bool(session.SECRET.search(name)) is is_secret
+
+
+def test_a_jvm_that_ends_leaves_no_traceback_of_its_accumulators(capsys: pytest.CaptureFixture[str]) -> None:
+    with tempfile.TemporaryDirectory() as sockets:  # the path of a socket may have 107 bytes: `tmp_path` can be longer
+        path = f"{sockets}/updates"
+        server = accumulators._start_update_server("", is_unix_domain_sock=True, socket_path=path)
+        session._expect_the_end(cast("SparkContext", SimpleNamespace(_accumulatorServer=server)))
+        with socket.socket(socket.AF_UNIX) as jvm:
+            jvm.connect(path)
+        with socket.socket(socket.AF_UNIX) as another:  # it is served next, so the first one has ended
+            another.connect(path)
+            another.sendall(struct.pack("!i", 0))
+            assert another.recv(1) == b"\1"
+        server.shutdown()
+    assert capsys.readouterr().err == ""

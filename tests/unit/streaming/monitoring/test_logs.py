@@ -176,5 +176,9 @@ def test_the_end_of_a_connection_to_the_jvm_is_no_traceback_in_the_log(caplog: p
         client = GatewayClient(gateway_parameters=GatewayParameters(*server.getsockname()))
         assert client.send_command("c\n", retry=False) == "x"  # its word for an error
         ended.result()
+    call = logging.getLogger("py4j.clientserver")  # which calls our code for Spark
+    for error in (ConnectionRefusedError(111, "Connection refused"), ValueError("ours")):
+        call.error("it failed", exc_info=error)
     logging.getLogger().warning("of somebody else")
-    assert caplog.messages == ["of somebody else"]
+    assert caplog.messages == ["it failed", "of somebody else"]
+    assert "ValueError: ours" in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import socket
@@ -201,6 +202,19 @@ def test_where_no_process_can_be_started_the_daemon_loads_the_code_itself(monkey
 def test_other_interpreters_and_environments_are_not_forked(master: str, options: dict[str, str]) -> None:
     with served(master, options) as address:
         assert address == ""
+
+
+@on_linux
+def test_who_hands_over_and_is_killed_meanwhile_leaves_no_trace() -> None:
+    read, written = os.pipe()
+    with served("local[2]", {}) as address, open(read) as output:
+        with socket.socket(socket.AF_UNIX) as spark:
+            spark.connect(f"\0{address}")
+            socket.send_fds(spark, [preloaded.HERE], [written] * 3)
+            request = {"environment": {}, "directory": str(HOME), "arguments": [], "command": []}
+            spark.sendall(json.dumps(request).encode())
+        os.close(written)
+        assert output.read() == ""  # up to the end of what was forked
 
 
 @on_linux
