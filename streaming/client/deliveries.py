@@ -14,6 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from streaming.admin.deliveries import Delivery
 from streaming.documents.messages import place_of
 from streaming.errors import JobError
+from streaming.kafka.clients import first_offset
 from streaming.kafka.errors import is_without_group, translate
 from streaming.kafka.topics import TIMEOUT_S
 
@@ -64,6 +65,7 @@ class Deliveries:
         self._at_end: set[int] = set()
         self._reached: dict[int, int] = {}  # partition -> offset of the next delivery, if that is not committed
         self._looked_s = time.monotonic()  # for added partitions
+        self._failed: JobError | None = None  # of a rebalance: where it would go on is unknown
         self._is_open = True
         self._use = Lock()  # of the consumer, which must not be closed while another thread polls it
 
@@ -131,11 +133,15 @@ class Deliveries:
 
     def __next__(self) -> Delivery:
         """Raises StopIteration at the present end, unless it is to follow, or once it is closed or `stop` is set."""
+        heard_s = time.monotonic()
         while self._is_open and not self._stop.is_set():
             if (delivery := self._polled(POLL_S)) is not None:
                 return delivery
             if self.at_end and not self._follow:
                 break
+            if not self._follow and time.monotonic() - heard_s > TIMEOUT_S:
+                self._check_leaders()
+                heard_s = time.monotonic()
         raise StopIteration
 
     @property
@@ -158,16 +164,34 @@ class Deliveries:
             with self._use:
                 if not self._is_open:
                     return None
+                if self._failed is not None:
+                    raise self._failed
                 self._look_for_partitions()
                 try:
                     message = self._consumer.poll(min(max(0.0, left_s), POLL_S))
                 except KafkaException as error:
-                    raise translate(error.args[0], f"{self._topic} cannot be read") from error
+                    self._failed = translate(error.args[0], f"{self._topic} cannot be read; open the deliveries again")
+                    raise self._failed from error
+                except JobError as error:
+                    self._failed = error
+                    raise
             if message is not None and (delivery := self._taken(message)) is not None:
                 return delivery
             left_s = deadline - time.monotonic()
             if left_s <= 0 or (self.at_end and not self._follow):
                 return None
+
+    def _check_leaders(self) -> None:
+        """Check that a broker answers for each partition whose end was not reached. Raises JobError."""
+        with self._use:
+            if not self._is_open:
+                return
+            try:
+                self._consumer.list_topics(self._topic, TIMEOUT_S)
+                for number in sorted((self._assigned or set()) - self._at_end):
+                    first_offset(self._consumer, TopicPartition(self._topic, number))
+            except KafkaException as error:
+                raise translate(error.args[0], f"{self._topic} cannot be read") from error
 
     def commit(self) -> None:
         """Commit all deliveries returned so far; the next reader of the group begins after them.

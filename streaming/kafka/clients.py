@@ -211,7 +211,7 @@ def read(
     try:
         partitions = [TopicPartition(topic, p) for topic in topics for p in range(there[topic])]
         for partition in partitions:
-            low = _first(consumer, partition)
+            low = first_offset(consumer, partition)
             partition.offset = max(low, (starts or {}).get((partition.topic, partition.partition), low))
         ends = _ends(cluster, partitions) if settled else {}
         consumer.assign(partitions)
@@ -222,7 +222,8 @@ def read(
             if messages:
                 heard_s = time.monotonic()
             elif not follow and time.monotonic() - heard_s > TIMEOUT_S:
-                _first(consumer, partitions[0])  # raises if no broker answers
+                for topic, number in sorted(open_ends):
+                    first_offset(consumer, TopicPartition(topic, number))  # raises if its leader does not answer
                 heard_s = time.monotonic()
             for message in messages:
                 error = message.error()
@@ -254,8 +255,9 @@ def polled(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
     return [] if first is None else [first, *consumer.consume(most - 1, 0)]
 
 
-def _first(consumer: Consumer, partition: TopicPartition) -> int:
-    """The first offset. The leader of a new topic may not act as leader for a moment."""
+def first_offset(consumer: Consumer, partition: TopicPartition) -> int:
+    """The first offset, as the leader of the partition returns it. That of a new topic may not act as leader for a
+    moment. Raises KafkaException."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:

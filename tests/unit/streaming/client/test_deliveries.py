@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, KafkaError, KafkaE
 
 from streaming.admin.deliveries import Delivery
 from streaming.client.deliveries import Deliveries, GroupChanged
-from streaming.errors import Forbidden, JobError
+from streaming.errors import BrokerUnreachable, Forbidden, JobError
 from tests.support.doubles.topic import Record
 
 
@@ -247,6 +247,36 @@ def test_a_group_that_begins_now_commits_the_end_of_each_partition_it_has_not_re
     consumer.committed_before[0] = 5
     assert places(deliveries) == [(1, 3)]
     assert consumer.commits == [{1: 7}]  # partition 2 was added later, and is read from its first record on
+
+
+def test_a_group_that_cannot_begin_now_returns_no_older_deliveries() -> None:
+    deliveries, consumer = of_group(given(0), record(0), record(1), End(), from_now=range(1), ends={("t", 0): 9})
+    consumer.failure = KafkaError(KafkaError.REBALANCE_IN_PROGRESS)
+    for _ in range(2):
+        with pytest.raises(JobError, match="t cannot be read; open the deliveries again"):
+            next(deliveries)
+
+
+class Silent(Scripted):
+    """Its brokers know the topic, but the leader of partition 1 is gone."""
+
+    def list_topics(self, topic: str, timeout: float) -> None: ...
+
+    def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
+        if partition.partition == 1:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return 0, 1
+
+
+def test_a_leader_that_goes_away_ends_a_bounded_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streaming.client.deliveries.TIMEOUT_S", 0.0)
+    monkeypatch.setattr("streaming.kafka.clients.TIMEOUT_S", 0.0)
+    consumer: Any = Silent(record(0))
+    deliveries = Deliveries(consumer, "t", None, None, False, Event())
+    deliveries._assign({0: 0, 1: 0})
+    assert next(deliveries).offset == 0
+    with pytest.raises(BrokerUnreachable, match="t cannot be read"):
+        next(deliveries)
 
 
 def test_a_reader_in_another_thread_comes_to_its_end_before_the_consumer_is_closed() -> None:

@@ -57,14 +57,19 @@ class SlowConsumer:
         return [self._left.pop(0)] if self._left else []
 
 
-class OnePartitionTopics:
+class SameTopics:
+    """Topics with so many partitions each."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self._partitions = partitions
+
     def required(self, names: Any, what_to_do: str = "") -> Mapping[str, int]:
-        return dict.fromkeys(names, 1)
+        return dict.fromkeys(names, self._partitions)
 
 
 def test_a_reader_passes_a_record_on_without_waiting_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = SlowConsumer(5)
-    monkeypatch.setattr(Cluster, "topics", lambda self: OnePartitionTopics())
+    monkeypatch.setattr(Cluster, "topics", lambda self: SameTopics())
     monkeypatch.setattr(Cluster, "reader", lambda self, **options: consumer)
     cluster = Cluster("", {})
     found = [message.offset() for message in clients.read(cluster, ["events"], follow=False) if message is not None]
@@ -72,19 +77,21 @@ def test_a_reader_passes_a_record_on_without_waiting_for_more(monkeypatch: pytes
     assert set(consumer.waited) == {0}
 
 
-def test_a_broker_that_goes_away_ends_a_bounded_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter([(0, 5)])
+def test_the_leader_of_any_partition_that_goes_away_ends_a_bounded_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [(0, 5)]
 
     def watermarks(partition: Any, timeout: float) -> tuple[int, int]:
-        if (answer := next(answers, None)) is None:
+        if partition.partition == 0:
+            return 0, 5
+        if not answers:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
-        return answer
+        return answers.pop()
 
     consumer = SlowConsumer(0)
     consumer._left = []
     monkeypatch.setattr(consumer, "get_watermark_offsets", watermarks)
     monkeypatch.setattr(clients, "TIMEOUT_S", 0.0)
-    monkeypatch.setattr(Cluster, "topics", lambda self: OnePartitionTopics())
+    monkeypatch.setattr(Cluster, "topics", lambda self: SameTopics(2))
     monkeypatch.setattr(Cluster, "reader", lambda self, **options: consumer)
     with pytest.raises(BrokerUnreachable):
         list(clients.read(Cluster("", {}), ["events"], follow=False))
@@ -135,7 +142,7 @@ def test_records_before_one_that_kafka_does_not_take_are_written(monkeypatch: py
             return 0
 
     producer = Producer()
-    monkeypatch.setattr(Cluster, "topics", lambda self: OnePartitionTopics())
+    monkeypatch.setattr(Cluster, "topics", lambda self: SameTopics())
     monkeypatch.setattr(clients, "Producer", lambda options: producer)
     monkeypatch.setattr("streaming.kafka.clients.login.renew", lambda *_: None)
     with pytest.raises(JobError, match="record 3 was not written to events; 2 before it were"):
