@@ -241,7 +241,7 @@ class Fetcher:
         attempt = Attempt(until)
         try:
             answer: Any = await self._client.send(node, request, attempt, "Fetch")
-        except (ConnectionLost, JobError) as error:
+        except Exception as error:  # `poll` raises it; here nobody would see it, and the broker was not asked again
             answer = error
         self._answers.append((node, session, answer))
         if self._wake is not None and not self._wake.is_done:
@@ -252,9 +252,9 @@ class Fetcher:
         session.is_asked = False
         if self._sessions.get(node) is not session:
             return []  # it was dropped
-        if isinstance(response, JobError):
-            raise response
         lost = isinstance(response, ConnectionLost)
+        if isinstance(response, Exception) and not lost:
+            raise response
         if lost or response.error_code:
             code = NO_ANSWER if lost else response.error_code
             session.reopen(code)
@@ -371,10 +371,13 @@ class Fetcher:
             raise OffsetsBeyondEnd(
                 f"{at[0]}, partition {at[1]} ends at offset {end}, before offset {position}, the next to read"
             )
-        if first > position:
-            to = min(first, self._ends.get(at, NO_END))
-            self.deleted[at] += to - position
-            self._next[at] = self.positions[at] = Position(to)
+        if first <= position:
+            reason = f"the broker has no offset {position}, although it lists those from {first} to {end}"
+            self._failed("ListOffsets", at, BrokerError(at[0], NO_ANSWER, reason))
+            return
+        to = min(first, self._ends.get(at, NO_END))
+        self.deleted[at] += to - position
+        self._next[at] = self.positions[at] = Position(to)
 
     async def _offset(self, at: TopicPartition, time: int) -> int | None:
         """One that the leader lists; None if it does not answer now."""

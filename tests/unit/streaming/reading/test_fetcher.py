@@ -369,6 +369,7 @@ def test_a_batch_that_never_ends_is_an_error(stage: Stage) -> None:
         (errors.UnknownTopicOrPartitionError.errno, TopicMissing, "events has no partition 0"),
         (errors.KafkaStorageError.errno, BrokerUnreachable, "kafka storage"),
         (errors.UnknownError.errno, BrokerUnreachable, "unknown"),
+        (errors.OffsetOutOfRangeError.errno, BrokerUnreachable, "no offset 0, although it lists those from 0 to 3"),
     ],
 )
 def test_an_error_of_a_partition_that_lasts_is_raised(stage: Stage, code: int, error: Any, text: str) -> None:
@@ -376,6 +377,20 @@ def test_an_error_of_a_partition_that_lasts_is_raised(stage: Stage, code: int, e
     fetcher = stage.fetcher(A)
     with pytest.raises(error, match=text):
         stage.read(fetcher, 1, most_polls=3_000)
+
+
+def test_an_error_of_the_program_amid_a_request_is_raised(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one of a token provider during re-authentication, which kafka-python passes on."""
+    fetcher = stage.fetcher(A)
+    assert stage.read(fetcher, 3) == {A: [0, 1, 2]}
+
+    async def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(fetcher._client, "send", broken)
+    with pytest.raises(ZeroDivisionError):
+        stage.read(fetcher, 1)
+    monkeypatch.undo()
 
 
 def test_a_topic_that_does_not_exist_is_an_error(stage: Stage) -> None:

@@ -150,6 +150,14 @@ def test_an_answer_that_trickles_in_is_given_up_on(endpoint: Endpoint, monkeypat
             provider(options).token()
 
 
+@pytest.mark.parametrize("answer", [b"", b"no HTTP", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"])
+def test_half_an_answer_is_as_good_as_no_connection(endpoint: Endpoint, answer: bytes) -> None:
+    with serving(lambda request: [answer]) as url:
+        options = endpoint.options() | {"sasl.oauthbearer.token.endpoint.url": url}
+        with pytest.raises(OSError, match=r"returned half an answer|closed connection"):
+            provider(options).token()
+
+
 def test_a_lifetime_may_be_a_text_or_missing(endpoint: Endpoint) -> None:
     for lifetime in ("3600", None):
         endpoint.answer = {"access_token": "abc", "expires_in": lifetime}
