@@ -65,9 +65,10 @@ class Record(NamedTuple):
 
 
 def size_of(headers: Headers) -> int:
+    """Return the bytes of names and values, and four for each header."""
     size = 4 * len(headers)
     for name, value in headers:
-        size += len(name) + len(value or b"")
+        size += len(name.encode()) + len(value or b"")
     return size
 
 

@@ -43,8 +43,8 @@ class RecordBatches(NamedTuple):
 class Aborted(JobError):
     """A transaction was aborted by its slot, and nothing of it is visible. Another one may succeed.
 
-    `rejected` maps topics whose records the broker rejects to its reason; `gone` are topics that were deleted. The slot
-    continues with `producer`.
+    `rejected` maps topics whose records the broker rejects to its reason; for those of them in `too_large` a record
+    batch was larger than they take. `gone` are topics that were deleted. The slot continues with `producer`.
     """
 
     retry = True
@@ -55,8 +55,10 @@ class Aborted(JobError):
         producer: ProducerEpoch,
         rejected: Mapping[str, str] = MappingProxyType({}),
         gone: frozenset[str] = frozenset(),
+        too_large: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(reason)
         self.producer = producer
         self.rejected = rejected
         self.gone = gone
+        self.too_large = too_large

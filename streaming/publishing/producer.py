@@ -10,6 +10,7 @@ from types import MappingProxyType
 import numpy as np
 
 from streaming.documents.records import BY_KEY, Record
+from streaming.publishing.batch_limits import BatchLimits
 from streaming.publishing.connection.client import GONE_S, Client
 from streaming.publishing.contract import Aborted, Notes, Offsets, RecordBatches, TopicPartition
 from streaming.publishing.encode.partitioner import partition_of
@@ -30,6 +31,7 @@ class TransactionalProducer:
     def __init__(self, client: Client, name: str) -> None:
         self._client = client
         self._slot = Slot(client, name, name, TIMEOUT_MS)
+        self._limits = BatchLimits(client.options.batch_bytes)
         self.newest = self._slot.open()
 
     @property
@@ -60,22 +62,25 @@ class TransactionalProducer:
         offsets: Offsets,
         notes: Notes,
     ) -> Committed:
-        """Publish record batches like `publish`, encoding the next ones in this format while others are being sent."""
-        options = self._client.options
-        form = Format(
-            producer=self.newest,
-            sequence=np.zeros(len(destinations), np.int64),
-            timestamp_ms=int(time.time() * 1000),
-            compression=options.compression,
-            max_batch_bytes=options.batch_bytes,
-        )
-        try:
-            committed = self._slot.publish(self.newest, pieces(form), destinations, offsets, notes)
-        except Aborted as aborted:
-            self.newest = aborted.producer
-            raise
-        self.newest = committed.producer
-        return committed
+        """Publish record batches like `publish`, encoding the next ones in this format while others are being sent.
+        `pieces` is called again for smaller batches if a topic rejects some as too large."""
+        while True:
+            form = Format(
+                producer=self.newest,
+                sequence=np.zeros(len(destinations), np.int64),
+                batch_bytes=self._limits.of(destinations),
+                timestamp_ms=int(time.time() * 1000),
+                compression=self._client.options.compression,
+            )
+            try:
+                committed = self._slot.publish(self.newest, pieces(form), destinations, offsets, notes)
+            except Aborted as aborted:
+                self.newest = aborted.producer
+                if not self._limits.reduce(aborted.too_large):
+                    raise
+            else:
+                self.newest = committed.producer
+                return committed
 
     def _partitions(self, topics: AbstractSet[str]) -> Mapping[str, int]:
         """Return the number of partitions of each topic. A broker may not list a topic yet that was just created."""

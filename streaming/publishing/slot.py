@@ -20,6 +20,7 @@ from streaming.publishing.connection.answers import (
     NO_LEADER,
     NO_PARTITION,
     NO_TRANSACTION,
+    TOO_LARGE,
     BrokerError,
     Reaction,
     error_of,
@@ -46,14 +47,19 @@ class Committed(NamedTuple):
 class _Abort(Exception):
     """The transaction cannot be committed, but the slot can publish another."""
 
-    def __init__(self, reason: str, rejected: Mapping[str, str], gone: frozenset[str]) -> None:
+    def __init__(
+        self, reason: str, rejected: Mapping[str, str], gone: frozenset[str], too_large: frozenset[str]
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.rejected = rejected
         self.gone = gone
+        self.too_large = too_large
 
 
 TIMEOUT_MS = 60_000  # of a transaction, unless kafka.client has another
+MOST_OFFSET_BYTES = 500_000  # of the records of a request; brokers take batches of 1 MB, unless configured otherwise
+OFFSET_BYTES = 64  # of the record of an offset, at most, beside its names and its metadata
 
 
 class Slot:
@@ -141,7 +147,7 @@ class _Transaction:
         except _Abort as cause:
             self._client.forget(cause.gone)
             producer = await self._end(commit=False) if self._begun else self._producer
-            raise Aborted(cause.reason, producer, cause.rejected, cause.gone) from None
+            raise Aborted(cause.reason, producer, cause.rejected, cause.gone, cause.too_large) from None
         except (Unsettled, BrokerUnreachable):
             raise
         except Exception:
@@ -223,6 +229,9 @@ class _Transaction:
             partition_of = {
                 row: at for row, at in partition_of.items() if at in answers and self._reaction_to(answers[at])
             }
+            missing = {answer.topic for answer in answers.values() if reaction_to("Produce", answer) is Reaction.GONE}
+            for topic in topics - missing:
+                self._missing_since.pop(topic, None)
             if partition_of:
                 reaction = max(self._reaction_to(answers[at]) for at in partition_of.values())
                 refresh = reaction is Reaction.REFRESH
@@ -277,9 +286,14 @@ class _Transaction:
         return error_of("Produce", self._slot, worst)
 
     async def _commit_offsets(self, offsets: Offsets, notes: Notes) -> None:
+        """Commit the offsets with this transaction, in as many requests as it takes: the coordinator writes those of a
+        request as one record batch, which must not exceed the limit of its topic."""
         if self._version == 1:
             await self._ask(requests.add_group(self._slot, self._producer, self._group))
-        await self._ask(requests.commit_offsets(self._version, self._slot, self._producer, self._group, offsets, notes))
+        for some in _in_batches(self._group, offsets, notes):
+            await self._ask(
+                requests.commit_offsets(self._version, self._slot, self._producer, self._group, some, notes)
+            )
 
     async def _end(self, *, commit: bool) -> ProducerEpoch:
         """Commit or abort; returns the next producer. If the answer is lost, the same request gets it again."""
@@ -305,10 +319,11 @@ def _abort(request: str, answers: Iterable[BrokerError]) -> _Abort:
         for reaction in (Reaction.REJECTED, Reaction.GONE, Reaction.ABORT)
     }
     rejected = {answer.topic: str(answer) for answer in by_reaction[Reaction.REJECTED]}
+    too_large = frozenset(answer.topic for answer in by_reaction[Reaction.REJECTED] if answer.code in TOO_LARGE)
     gone = frozenset(answer.topic for answer in by_reaction[Reaction.GONE])
     first = next(answer for answers in by_reaction.values() for answer in answers)
     about = f"{first.topic}: " if first.topic else ""
-    return _Abort(f"the transaction was aborted: {about}{first} ({request})", rejected, gone)
+    return _Abort(f"the transaction was aborted: {about}{first} ({request})", rejected, gone, too_large)
 
 
 def _by_leader(
@@ -339,3 +354,18 @@ def _within(most_bytes: int, rows: Int64, batches: RecordBatches) -> Iterator[In
         end = max(begin + 1, int(np.searchsorted(ends, before + most_bytes, "right")))
         yield rows[begin:end]
         begin = end
+
+
+def _in_batches(group: str, offsets: Offsets, notes: Notes) -> Iterator[Offsets]:
+    """Split offsets into parts whose records have at most MOST_OFFSET_BYTES, or of one offset."""
+    some: dict[TopicPartition, int] = {}
+    size = 0
+    for at, offset in offsets.items():
+        texts = group, at[0], notes.get(at, "")
+        more = OFFSET_BYTES + sum(len(text.encode()) for text in texts)
+        if some and size + more > MOST_OFFSET_BYTES:
+            yield some
+            some, size = {}, 0
+        some[at] = offset
+        size += more
+    yield some

@@ -27,7 +27,7 @@ def compile() -> None:
     ids = Texts.of(['"', "b", "a"])
     deliveries = group(np.array([1, 0, 0]), numbers[[0, 1, 1]], ids, 2)
     headers = event_headers(events, deliveries.event, "events", version=1)
-    form = Format(ProducerEpoch(0, 0), np.zeros(1, np.int64), 0)
+    form = Format(ProducerEpoch(0, 0), np.zeros(1, np.int64), np.full(1, 1_000_000), 0)
     everywhere, chosen = np.zeros(len(deliveries.event), np.int64), np.arange(len(deliveries.event))
     for keys in (events_keys(events, deliveries), subscribers_keys(interner.names, deliveries)):
         sizes(events, headers, deliveries, keys)

@@ -17,7 +17,7 @@ _VALUE = b"v" * 1_000  # so long that compression makes it shorter
 def compile() -> None:
     records = [Record("", b"key", _VALUE, [("name", b"content"), ("null", None)]), Record("", None, None, [])]
     for compression in ("none", "lz4"):
-        form = Format(ProducerEpoch(0, 0), np.zeros(1, np.int64), 0, compression)
+        form = Format(ProducerEpoch(0, 0), np.zeros(1, np.int64), np.full(1, 1_000_000), 0, compression)
         data = read_only(of_records(records, [0, 0], form).data.tobytes())
         of_others = [AbortedTransaction(1, 0)]
         fetched = FetchedPartition("", EVENTS, 0, Position(0), NO_END, data, of_others)

@@ -17,6 +17,7 @@ from pyspark import TaskContext
 from streaming.documents.trace_context import TRACED_EVENTS
 from streaming.errors import ExecutorLost, TopicMissing, Unsettled
 from streaming.progress import Progress, note
+from streaming.publishing.batch_limits import BatchLimits
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import LEAST_ATTEMPTS, Aborted, RecordBatches, TopicPartition
 from streaming.publishing.fencing import slot_name
@@ -41,6 +42,7 @@ class Task:
     _stopped: bool = field(default=False, init=False)
     _missing: set[str] = field(default_factory=set, init=False)
     _rejected: dict[str, str] = field(default_factory=dict, init=False)  # by topic
+    _limits: BatchLimits = field(init=False)
     _read: Progress = field(default_factory=Progress, init=False)
     _published: Published = field(default_factory=Published, init=False)
 
@@ -59,6 +61,7 @@ class Task:
         query = self.settings.query
         self._slot = Slot(self.client, slot_name(query, self.number), query)
         self._producer = self.publication.producers[self.number]
+        self._limits = _limits(min(self.client.options.batch_bytes, self.settings.max_batch_bytes))
         self._left = dict(self.publication.quota.left)
         self._sources = {topic.name: source for source, topic in self.settings.topics.items()}
         self._counter: SubscriberCounter | None = None
@@ -118,7 +121,8 @@ class Task:
 
     def _committed(self, transaction: Transaction, read: Progress) -> Committed | None:
         """Commit the transaction, after which `read` counts; None if topics are missing. Deleted topics, and topics
-        whose records the broker rejects, are found while it is sent: the transaction is then composed again."""
+        whose records or record batches the broker rejects, are found while it is sent: the transaction is then composed
+        again."""
         while True:
             self._missing |= transaction.compose(self._rejected)
             if self._missing:
@@ -134,11 +138,14 @@ class Task:
                 )
             except Aborted as aborted:
                 self._producer = aborted.producer
-                if self.settings.dead_letters in {*aborted.gone, *aborted.rejected}:
+                smaller = self._limits.reduce(aborted.too_large)
+                rejected = {topic: reason for topic, reason in aborted.rejected.items() if topic not in smaller}
+                if self.settings.dead_letters in {*aborted.gone, *rejected}:
                     raise TopicMissing(f"dead letters cannot be written: {aborted}") from aborted
-                if not aborted.rejected.keys() - self._rejected.keys() and transaction.aborted + 1 >= LEAST_ATTEMPTS:
+                is_new = smaller or rejected.keys() - self._rejected.keys()
+                if not is_new and transaction.aborted + 1 >= LEAST_ATTEMPTS:
                     raise Unsettled(f"aborted {LEAST_ATTEMPTS} times: {aborted}") from aborted
-                self._rejected |= aborted.rejected
+                self._rejected |= rejected
                 transaction.aborted += 1
             else:
                 self._producer = committed.producer
@@ -148,7 +155,7 @@ class Task:
         self, transaction: Transaction, read: Progress, notes: dict[TopicPartition, str]
     ) -> Iterator[RecordBatches]:
         """Yield the pieces of a transaction; after the last one, set the notes to commit with it."""
-        yield from transaction.pieces(self._producer)
+        yield from transaction.pieces(self._producer, self._limits)
         published = self._published.counts()
         published.add(transaction.counts)
         for topic, partition in transaction.offsets:
@@ -160,3 +167,9 @@ class Task:
 def _client(bootstrap_servers: str, options: tuple[tuple[str, str], ...]) -> Client:
     """The connections of this process."""
     return Client(bootstrap_servers, dict(options))
+
+
+@lru_cache(1)
+def _limits(most_bytes: int) -> BatchLimits:
+    """What this process has learned about the limits of topics."""
+    return BatchLimits(most_bytes)

@@ -19,6 +19,7 @@ from streaming.documents.records import Origin, Record
 from streaming.documents.trace_context import TRACED_EVENTS, trace_context
 from streaming.errors import BrokerUnreachable
 from streaming.latencies import by_stage
+from streaming.publishing.batch_limits import BatchLimits
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import ProducerEpoch, RecordBatches, TopicPartition
 from streaming.publishing.encode import record_batches
@@ -164,19 +165,19 @@ class Transaction:
         self.destinations += [(settings.dead_letters, partition) for partition in range(len(self._letters_to))]
         return set()
 
-    def pieces(self, producer: ProducerEpoch) -> Iterator[RecordBatches]:
-        """Record batches, some at a time: one event can have a million deliveries.
+    def pieces(self, producer: ProducerEpoch, limits: BatchLimits) -> Iterator[RecordBatches]:
+        """Record batches within these limits, some at a time: one event can have a million deliveries.
 
         Raises BrokerUnreachable if there are dead letters and no topic for them.
         """
-        batch, options = self.batch, self.batch.client.options
+        batch = self.batch
         self.dead_letters, self.letters_to, self.encoded_s = Counter(), Counter(), 0.0
         form = Format(
             producer,
             np.zeros(len(self.destinations), np.int64),
+            limits.of(self.destinations),
             time.time_ns() // 1_000_000,
-            options.compression,
-            min(options.batch_bytes, batch.settings.max_batch_bytes),
+            batch.client.options.compression,
         )
         for some in record_batches.in_pieces(self._good, self._sizes):
             began = time.perf_counter()

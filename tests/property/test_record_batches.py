@@ -162,15 +162,17 @@ def test_headers_of_an_event_are_those_of_the_definition(
     made = event_headers(columns, np.sort(np.repeat(np.array(chosen, np.int64), 2)), *context)
     for e, event in enumerate(kept):
         expected = context.headers(event) if e in chosen else []
-        alone = of_records([Record("", None, None, expected)], [0], form(1))
+        alone = of_records([Record("", None, None, expected)], [0], form())
         assert made.count[e] == len(expected)
         assert made.size[e] == records.size_of(expected)
         assert alone.data.tobytes().endswith(headers_at(made, e))
         assert contents(decoded(alone.data.tobytes())[0]) == [(None, None, expected)]
 
 
-def form(destinations: int, **other: Any) -> Format:
-    return Format(PRODUCER, np.zeros(destinations, np.int64), NOW_MS, **{"compression": "none", **other})
+def form(batch_bytes: Sequence[int] = (1_000_000,), compression: str = "none") -> Format:
+    """Of as many destinations as there are limits."""
+    most = np.array(batch_bytes, np.int64)
+    return Format(PRODUCER, np.zeros_like(most), most, NOW_MS, compression)
 
 
 @given(
@@ -178,7 +180,7 @@ def form(destinations: int, **other: Any) -> Format:
     contexts,
     st.booleans(),
     st.sampled_from(sorted(CODECS)),
-    st.sampled_from([1, 300, 1000, 1_000_000]),
+    st.tuples(*[st.sampled_from([1, 300, 1000, 1_000_000])] * 3),
     st.data(),
 )
 def test_kafka_python_reads_what_was_encoded(
@@ -186,7 +188,7 @@ def test_kafka_python_reads_what_was_encoded(
     context: HeaderContext,
     by_subscriber: bool,
     compression: str,
-    most: int,
+    most: tuple[int, int, int],
     data: st.DataObject,
 ) -> None:
     events, matches = drawn
@@ -208,7 +210,7 @@ def test_kafka_python_reads_what_was_encoded(
             expected[int(destination[d])].append(record[1:4])
     assert sizes(columns, shared, deliveries, keys).tolist() == expected_sizes
 
-    shape = form(3, compression=compression, max_batch_bytes=most)
+    shape = form(most, compression)
     shape.sequence[:] = [2**31 - 2, 5, 0]
     first = shape.sequence.copy()
     batches = encode(columns, shared, deliveries, keys, destination, chosen, shape)
@@ -229,7 +231,7 @@ def check(batches: RecordBatches, expected: dict[int, list[Any]], sequence: Any,
         assert batch.base_sequence == sequence[place]
         assert (batch.records_count, batch.last_offset_delta) == (n, n - 1)
         sequence[place] = (sequence[place] + n) % 2**31
-        assert n == 1 or end - begin <= form.max_batch_bytes
+        assert n == 1 or end - begin <= form.batch_bytes[place]
         read = list(batch)
         assert [(record.offset, record.timestamp) for record in read] == [(i, NOW_MS) for i in range(n)]
         found[place] += [(record.key, record.value, record.headers) for record in read]
@@ -245,14 +247,14 @@ letters = st.builds(
 @given(
     st.lists(st.tuples(letters, st.integers(0, 2)), max_size=6),
     st.sampled_from(sorted(CODECS)),
-    st.sampled_from([1, 150, 1_000_000]),
+    st.tuples(*[st.sampled_from([1, 150, 1_000_000])] * 3),
 )
 def test_kafka_python_reads_records_that_were_encoded_one_by_one(
-    drawn: list[tuple[Record, int]], compression: str, most: int
+    drawn: list[tuple[Record, int]], compression: str, most: tuple[int, int, int]
 ) -> None:
     expected: dict[int, list[Any]] = defaultdict(list)
     for record, place in drawn:
         expected[place].append(record[1:4])
-    shape = form(3, compression=compression, max_batch_bytes=most)
+    shape = form(most, compression)
     batches = of_records([record for record, _ in drawn], [place for _, place in drawn], shape)
     check(batches, expected, np.zeros(3, np.int64), shape)

@@ -15,6 +15,8 @@ NO_ANSWER: int = errors.NetworkExceptionError.errno
 NO_LEADER: int = errors.LeaderNotAvailableError.errno
 NO_PARTITION: int = errors.UnknownTopicOrPartitionError.errno
 NO_TRANSACTION: int = errors.InvalidTxnStateError.errno
+# A record batch exceeds the limit of its topic.
+TOO_LARGE: frozenset[int] = frozenset((errors.MessageSizeTooLargeError.errno, errors.RecordListTooLargeError.errno))
 
 
 class Reaction(IntEnum):

@@ -156,15 +156,6 @@ def _put_text(out: Any, at: int, text: Any, begin: int, end: int) -> int:
 
 
 @inlined
-def _letters(text: Any, begin: int, end: int) -> int:
-    """Return the number of code points of a string: the bytes that begin one."""
-    n = 0
-    for i in range(begin, end):
-        n += (text[i] & 0xC0) != 0x80
-    return n
-
-
-@inlined
 def _put_id(out: Any, at: int, topic: Any, partition: int, offset: int) -> tuple[int, int]:
     """Write `topic-partition-offset` with its length before it; return the position after it and that length."""
     n_partition, n_offset = digits_of(partition), digits_of(offset)
@@ -253,7 +244,7 @@ def _write(events: EventColumns, rows: Any, pieces: Pieces) -> Any:
                 else:
                     at = _put_text(out, at, content, content_start[h], content_start[h + 1])
                     bytes_ += content_start[h + 1] - content_start[h]
-                bytes_ += _HEADER_SIZE + _letters(name, name_begin, name_end)
+                bytes_ += _HEADER_SIZE + name_end - name_begin
                 n_headers += 1
         if timestamp[e] == _NO_TIMESTAMP or timestamp[e] < _FIRST_MS or timestamp[e] > _LAST_MS:
             present |= 1 << _TIME

@@ -75,9 +75,9 @@ class Format:
 
     producer: ProducerEpoch
     sequence: Int64  # [destinations]: that of the next record; encoding moves it on
+    batch_bytes: Int64  # [destinations]: the most of a batch, without compression; a single record may have more
     timestamp_ms: int  # of all records: now
     compression: str = "lz4"  # of CODECS; a batch that it would make larger stays as it is
-    max_batch_bytes: int = 1_000_000  # without compression; a single record may have more
 
 
 def sizes(events: EventColumns, headers: EventHeaders, deliveries: DeliveryColumns, keys: Keys) -> Int64:
@@ -99,7 +99,7 @@ def encode(
     stay in their order."""
     destination = numbers(destination)
     order = _by_destination(destination, numbers(chosen), len(form.sequence))
-    length, opens, size = _plan(events, headers, deliveries, keys, destination, order, form.max_batch_bytes)
+    length, opens, size = _plan(events, headers, deliveries, keys, destination, order, form.batch_bytes)
     first = np.flatnonzero(opens)
     data = np.empty(size, np.uint8)
     begin = np.empty(len(first) + 1, np.int64)
@@ -129,7 +129,7 @@ def of_records(of: Sequence[Record], destination: Sequence[int], form: Format) -
     parts = len(keys.text), len(values.text), len(headers.text)
     data = np.empty(sum(parts) + n * (_HEAD + _MOST_OF_RECORD), np.uint8)
     begin, first = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
-    b = _write_records(keys, values, headers, n_headers, to, form.max_batch_bytes, data, begin, first)
+    b = _write_records(keys, values, headers, n_headers, to, form.batch_bytes, data, begin, first)
     batches = RecordBatches(data[: begin[b]], begin[:b], begin[1 : b + 1], to[first[:b]], np.diff(first[: b + 1]))
     return _sealed(batches, form)
 
@@ -234,7 +234,7 @@ def _plan(
     keys: Keys,
     destination: Any,
     order: Any,
-    max_bytes: int,
+    batch_bytes: Any,
 ) -> tuple[Any, Any, int]:
     """The length of each record without itself, whether a batch begins with it, and the bytes of all batches."""
     event, ids_start = deliveries.event, deliveries.ids_start
@@ -260,7 +260,7 @@ def _plan(
         )
         whole = body + varint_length(delta)
         whole += varint_length(whole)
-        if j == 0 or destination[d] != destination[order[j - 1]] or of_batch + whole > max_bytes:
+        if j == 0 or destination[d] != destination[order[j - 1]] or of_batch + whole > batch_bytes[destination[d]]:
             opens[j] = True
             delta = 0
             whole = body + 1
@@ -332,7 +332,7 @@ def _write_records(
     headers: Column,
     n_headers: Any,
     destination: Any,
-    max_bytes: int,
+    batch_bytes: Any,
     out: Any,
     begin: Any,
     first: Any,
@@ -350,7 +350,8 @@ def _write_records(
         body += varint_length(n_headers[i]) + n_header
         whole = body + varint_length(delta)
         whole += varint_length(whole)
-        if i == 0 or destination[i] != destination[i - 1] or at - begin[b - 1] + whole > max_bytes:
+        to = destination[i]
+        if i == 0 or to != destination[i - 1] or at - begin[b - 1] + whole > batch_bytes[to]:
             begin[b] = at
             first[b] = i
             b += 1

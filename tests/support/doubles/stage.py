@@ -123,12 +123,13 @@ class Slots:
     """The slots of a job without brokers, as the driver has them; for a task also its client and its slot.
 
     What a task publishes becomes a transaction of the sink, with its records in the order of their topics. All topics
-    exist but those that are absent, and all take records but those that reject them.
+    exist but those that are absent, and all take records but those that reject them, or batches of that size.
     """
 
     sink: Any = field(default_factory=ListSink)
     absent: set[str] = field(default_factory=set)
     rejecting: set[str] = field(default_factory=set)
+    batch_bytes: Mapping[str, int] = field(default_factory=dict)  # that a topic takes, if not any number
     partitions_each: int = 1  # of a topic
     publication: Publication = PUBLICATION
     options: Options = field(default_factory=lambda: Options.of({"compression.type": "none"}))
@@ -188,9 +189,12 @@ class Slots:
         assert producer.epoch == self._epochs.get(producer.id, 0), "it was fenced"
         following = producer._replace(epoch=producer.epoch + 1)
         self._epochs[producer.id] = following.epoch
-        records = [record for batches in pieces for record in decoded(batches, destinations)]
-        if rejected := {record.topic: "no" for record in records if record.topic in self.rejecting}:
-            raise Aborted("rejected", following, rejected)
+        taken = list(pieces)
+        records = [record for batches in taken for record in decoded(batches, destinations)]
+        too_large = frozenset(topic for batches in taken for topic in self._too_large(batches, destinations))
+        rejecting = self.rejecting | too_large
+        if rejected := {record.topic: "no" for record in records if record.topic in rejecting}:
+            raise Aborted("rejected", following, rejected, too_large=too_large)
         try:
             sent, committed = self.sink.publish(sorted(records, key=lambda record: record.topic), offsets)
         except Aborted as aborted:
@@ -198,6 +202,12 @@ class Slots:
         self._offsets |= offsets
         self._notes |= notes
         return Committed(following, sent, committed, bytes=0, records=len(records), errors={})
+
+    def _too_large(self, batches: RecordBatches, destinations: Sequence[TopicPartition]) -> Iterator[str]:
+        for size, destination in zip(batches.end - batches.begin, batches.destination, strict=True):
+            topic, _ = destinations[destination]
+            if size > self.batch_bytes.get(topic, size):
+                yield topic
 
     def task(self, number: int, work: Callable[[], Result]) -> Result:
         """Run the work of the task with that number."""

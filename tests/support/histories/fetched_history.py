@@ -103,7 +103,8 @@ def _encoded(r: Random, records: list[ConsumerRecord], producer: int) -> tuple[b
         first, time = records[0].offset, r.choice(TIMES_MS)
         read = [record._replace(offset=first + i, timestamp_ms=time) for i, record in enumerate(records)]
         ours = [Record("", record.key, record.value, list(record.headers)) for record in records]
-        form = Format(ProducerEpoch(producer, 0), np.zeros(1, np.int64), time, r.choice([*OUR_CODECS]))
+        most = np.full(1, 1_000_000)
+        form = Format(ProducerEpoch(producer, 0), np.zeros(1, np.int64), most, time, r.choice([*OUR_CODECS]))
         made = of_records(ours, [0] * len(ours), form)
         data = first.to_bytes(8, "big") + made.data[made.begin[0] + 8 : made.end[0]].tobytes()
         return data, read, first + len(read)

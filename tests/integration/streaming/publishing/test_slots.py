@@ -26,6 +26,7 @@ from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Aborted, ProducerEpoch, RecordBatches
 from streaming.publishing.fencing import committed_offsets, fence_all, slot_name
 from streaming.publishing.ownership import Owner
+from streaming.publishing.producer import TransactionalProducer
 from streaming.publishing.slot import Committed, Slot
 from tests.integration.conftest import JARS, delete, prefix
 from tests.integration.streaming.publishing.troubled_client import TroubledClient
@@ -192,6 +193,27 @@ def test_large_requests_are_sent_in_parts(stage: Stage) -> None:
     assert len(stage.read()) == 8
 
 
+def test_offsets_that_exceed_a_record_batch_of_the_coordinator_are_committed_in_parts(stage: Stage) -> None:
+    n, note = 300, "x" * 4_000  # 1.2 MB; brokers take 1 MB, and notes of 4 KB
+    wide = f"{stage.events}.wide"
+    assert not stage.topics.create([Topic(wide, n, stage.replicas)])
+    offsets = {(wide, partition): partition + 1 for partition in range(n)}
+    while stage.client.partitions([wide]).get(wide) != n:  # a broker hears of a topic a moment after it is made
+        time.sleep(0.01)
+    notes = dict.fromkeys(offsets, note)
+    producer = stage.slot().open()
+    with closing(Client(stage.kafka, {})) as other:
+        stage.client.before["EndTxn"] = stage.slot(client=other).open
+        with pytest.raises(Unsettled):
+            stage.slot().publish(producer, [], stage.destinations, offsets, notes)
+    assert committed_offsets(stage.client, stage.group, [*offsets]) == {}  # all parts, or none
+    producer = stage.slot().open()
+    stage.client.sent.clear()
+    stage.slot().publish(producer, [], stage.destinations, offsets, notes)
+    assert stage.client.sent["TxnOffsetCommit"] == 3
+    assert committed_offsets(stage.client, stage.group, [*offsets]) == {at: (n, note) for at, n in offsets.items()}
+
+
 def test_a_caller_that_fails_leaves_nothing_open(stage: Stage) -> None:
     producer = stage.slot().open()
 
@@ -309,6 +331,26 @@ def test_a_deleted_topic_is_gone_and_one_made_again_is_not(stage: Stage, soon_go
     assert stage.read() == [b"a", b"b", b"h", b"i", b"j"]
 
 
+def test_a_topic_that_is_missing_for_a_moment_twice_is_not_gone(stage: Stage, soon_gone: None) -> None:
+    producer = stage.publish(stage.slot().open(), [b"a"]).producer
+    sequences: dict[int, int] = {}
+
+    def fail() -> None:
+        stage.client.answer_with["Produce"] = [errors.UnknownTopicOrPartitionError.errno]
+
+    def pieces() -> Iterator[RecordBatches]:
+        stage.client.before["Produce"] = fail
+        yield batches(producer, [(0, [b"b"])], sequences)
+        yield batches(producer, [(0, [b"c"])], sequences)  # now the broker has the first
+        time.sleep(GONE_S)
+        stage.client.before["Produce"] = fail
+        yield batches(producer, [(0, [b"d"])], sequences)
+
+    done = stage.slot().publish(producer, pieces(), stage.destinations, {})
+    assert stage.read() == [b"a", b"b", b"c", b"d"]
+    assert done.errors["Produce UNKNOWN_TOPIC_OR_PARTITION"] == 2
+
+
 def test_a_topic_made_again_between_transactions(stage: Stage) -> None:
     done = stage.publish(stage.slot().open(), [b"a", b"b", b"c", b"d"])
     delete(stage.topics, stage.out[1])
@@ -334,11 +376,22 @@ def test_a_topic_that_rejects_its_records(stage: Stage, config: dict[str, str], 
     with pytest.raises(Aborted, match=strict) as aborted:
         stage.slot().publish(producer, [some], destinations, {(stage.events, 0): 5})
     assert aborted.value.rejected.keys() == {strict}
+    assert aborted.value.too_large == ({strict} if "size" in reason else set())
     assert aborted.value.rejected[strict].startswith(reason)
     assert not aborted.value.gone
     assert (stage.read(*stage.out, strict), stage.offset()) == ([], 0)
     stage.publish(aborted.value.producer, [b"d"], 5)
     assert (stage.read(), stage.offset()) == ([b"d"], 5)
+
+
+def test_a_topic_that_takes_only_small_batches_gets_these(stage: Stage) -> None:
+    small = f"{stage.out[0]}.small"
+    stage.create(small, max_message_bytes="20000")
+    values = [b"%04d" % n + os.urandom(100) for n in range(1_000)]
+    records = [Record(topic, b"key", value, []) for value in values for topic in (stage.out[0], small)]
+    TransactionalProducer(stage.client, stage.group).publish(records, {(stage.events, 0): 5})
+    assert stage.read(small) == stage.read(stage.out[0]) == values
+    assert stage.offset() == 5
 
 
 @pytest.mark.parametrize("kind", ["lose_requests", "lose_answers"])

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from streaming.driver.slots import Slots as DriversSlots
 from streaming.errors import BrokerUnreachable, TopicMissing
+from streaming.publishing.batch_limits import BatchLimits
 from streaming.publishing.delivery import DeliveryRule
 from streaming.publishing.encode import record_batches
 from streaming.rows import Published, Row, SlotReport
@@ -148,11 +150,39 @@ def test_a_topic_that_the_broker_rejects_is_composed_again_with_dead_letters() -
     assert report(rows).epoch == 3
 
 
+@pytest.fixture
+def nothing_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process does not know the limits of any topic yet."""
+    monkeypatch.setattr(publishing, "_limits", lru_cache(1)(BatchLimits))
+
+
+@pytest.mark.usefixtures("nothing_learned")
+def test_a_topic_that_rejects_large_batches_gets_smaller_ones_and_only_this_topic() -> None:
+    sink = ListSink()
+    slots = Slots(sink, batch_bytes={"to.alice": 5_000})
+    some = [event(offset, {"x": 1}) for offset in range(100)]
+    rows = work(subscribed(), some, slots=slots)
+    assert Counter(record.topic for record in published(sink)) == {"to.alice": 100, "to.bob": 100}
+    assert [row.aborted for row in rows if isinstance(row, Published)] == [4]
+    later = work(subscribed(), [event(offset, {"x": 1}) for offset in range(100, 200)], slots=slots)
+    assert Counter(record.topic for record in published(sink)) == {"to.alice": 200, "to.bob": 200}
+    assert [row.aborted for row in later if isinstance(row, Published)] == [0]  # the process has learned it
+
+
+@pytest.mark.usefixtures("nothing_learned")
+def test_a_topic_that_rejects_batches_of_any_size_is_rejected_after_some_tries() -> None:
+    sink = ListSink()
+    rows = work(subscribed(), [event(0, {"x": 1})], slots=Slots(sink, batch_bytes={"to.alice": 100}))
+    assert [record.topic for record in published(sink)] == ["dead", "to.bob"]
+    assert counts(rows) == [(1, {"topic_rejected": 1})]
+    assert [row.aborted for row in rows if isinstance(row, Published)] == [5]
+
+
 def test_record_batches_are_no_larger_than_delivery_topics_take(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
     def encode(*arguments: Any) -> Any:
-        sizes.append(arguments[-1].max_batch_bytes)
+        sizes.extend({*arguments[-1].batch_bytes.tolist()})
         return encoded(*arguments)
 
     encoded = record_batches.encode

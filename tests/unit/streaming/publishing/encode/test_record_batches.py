@@ -31,7 +31,7 @@ INDEPENDENT_BLOCKS = 0x20  # flag in the fifth byte of a frame of lz4
 
 
 def form(compression: str = "none", most: int = 1_000_000) -> Format:
-    return Format(ProducerEpoch(1, 0), np.zeros(1, np.int64), 0, compression, most)
+    return Format(ProducerEpoch(1, 0), np.zeros(1, np.int64), np.full(1, most), 0, compression)
 
 
 def of_deliveries(n: int, form: Format, value: bytes = b"") -> RecordBatches:

@@ -1,0 +1,38 @@
+"""The most bytes of a record batch, by topic. A topic may take less than a client sends, and does not say how much: it
+rejects what is larger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from matchers.contract.tables import Int64
+from streaming.publishing.contract import TopicPartition
+
+DIVISOR = 4  # each try aborts a transaction
+LEAST_BYTES = 1_000  # what rejects this rejects single records
+
+
+class BatchLimits:
+    """`most_bytes` for all topics but those for which it was reduced."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._reduced: dict[str, int] = {}
+
+    def of(self, destinations: Sequence[TopicPartition]) -> Int64:
+        """[D]: the limit of each destination, in bytes without compression."""
+        if not self._reduced:
+            return np.full(len(destinations), self._most_bytes, np.int64)
+        return np.array([self._reduced.get(topic, self._most_bytes) for topic, _ in destinations], np.int64)
+
+    def reduce(self, topics: Iterable[str]) -> set[str]:
+        """Reduce the limits of topics that have rejected a batch as too large; return those for which it was done."""
+        reduced = set()
+        for topic in topics:
+            less = self._reduced.get(topic, self._most_bytes) // DIVISOR
+            if less >= LEAST_BYTES:
+                self._reduced[topic] = less
+                reduced.add(topic)
+        return reduced
