@@ -23,7 +23,7 @@ STEADY_S = 60.0  # a process that ran this long is restarted without a pause, wh
 LONGEST_PAUSE_S = 30.0
 LOOK_EVERY_S = 1.0  # whether what was in the way is gone
 POLL_S = 0.05
-HEAD_START_S = 10.0  # for so long a process without progress has the cores to itself
+HEAD_START_S = 20.0  # for so long a process without progress has the cores to itself
 SCARCE = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # processes, memory, descriptors: for a moment
 BESIDE_S = 1.0  # a process that has ended waits so long while another one runs, which takes over or ends, too
 
