@@ -21,7 +21,7 @@ from config import Settings
 from streaming.errors import JobError
 from streaming.log import error_fields, logger
 from streaming.monitoring import logs
-from streaming.process import checkpoint, supervision
+from streaming.process import checkpoint, open_files, supervision
 from streaming.process.fork_server import ForkServer
 from streaming.process.supervision import RestartHistory, Started
 from streaming.version import VERSION
@@ -77,6 +77,7 @@ def run(
         raise typer.Exit(code)
     from streaming.driver import launch, session  # not in the supervisor: Spark's import takes a second, and memory
 
+    open_files.raise_limit()
     past = None if restarts is None else RestartHistory(restarts, last_exit_code, progress)
     lineage, stop, jars = lineage or uuid.uuid4().hex, stop_on_signals(), JARS / "spark"
     with ExitStack() as stack:

@@ -19,7 +19,9 @@ def join(
     seen: Mapping[str, float],
     to: Path,
 ) -> None:
-    """Compact some parts, without the deleted positions of each, into one part, for events like those `seen`. Raises
-    OSError."""
-    segments = [(packing.read(path, Part).segment, removed) for path, removed in parts]
+    """Compact some parts, without the deleted positions of each, into one part, for events like those `seen`.
+
+    Raises OSError, and MatchingError if a file is damaged: merged, the damage would get a checksum of its own.
+    """
+    segments = [(packing.read(path, Part, check=True).segment, removed) for path, removed in parts]
     packing.write(to, Part.of(Segment.merge(segments), algorithm, options, seen))

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from matchers.contract.tables import Int32
+from matchers.errors import MatchingError
 from matchers.index.snapshot import Part, Snapshot
 from streaming.clock import steady_s
 from streaming.errors import JobError, ProcessLost, StorageFailed
@@ -94,6 +95,10 @@ class Compactor:
             except BrokenExecutor as error:
                 raise ProcessLost(
                     f"a background process (loading, compaction) was killed, often for lack of memory: {error}"
+                ) from error
+            except MatchingError as error:
+                raise StorageFailed(
+                    f"a file of the state is damaged, and the next start replaces it: {error}"
                 ) from error
             except (OSError, StorageFailed) as error:
                 self._backoff_until = time.monotonic() + SAVE_EVERY_S
@@ -182,9 +187,13 @@ class Compactor:
     ) -> tuple[Part, Path]:
         files = [(self._file_of(part), gone) for part, gone in zip(parts, removed, strict=True)]
         to = self._store.new_path()
-        self._processes.submit(building.join, files, like.algorithm, dict(like.options), seen, to).result()
-        self._lend(to)
-        return packing.read(to, Part), to
+        try:
+            self._processes.submit(building.join, files, like.algorithm, dict(like.options), seen, to).result()
+            self._lend(to)
+            return packing.read(to, Part), to
+        except BaseException:
+            to.unlink(missing_ok=True)  # no manifest will name it, and the next try writes another
+            raise
 
     def _save(self, snapshot: Snapshot, positions: Mapping[int, int], retired: list[Part]) -> None:
         names = tuple(self._file_of(part).name for part in snapshot.parts)

@@ -31,6 +31,7 @@ from streaming.tenants import ANYBODY, Tenant, Tenants, topic_partition
 from streaming.worker.compiling import ChangeRecords, Paused, Unsubscribed, compile_changes, nothing
 
 SLICE_OFFSETS = 25_000
+PIECE_BYTES = 64 << 20  # of records, compiled at once
 TIMEOUT_S = 60.0
 
 Ranges = Mapping[int, tuple[int, int]]  # partition -> the first offset and the one after the last
@@ -128,14 +129,14 @@ def load(
     rejected: Mapping[int, RejectedChanges],
     progress: Callable[[int, int], None],
 ) -> list[Path]:
-    """Write a file of a slice for each span, without the changes that the job rejected, by partition.
+    """Write the slices of each span to files, without the changes that the job rejected, by partition.
 
     `progress` is called with the number of offsets done, and of all. Raises BrokerUnreachable and Forbidden.
     """
     paths = [directory / f"slice-{uuid.uuid4().hex}" for _ in spans]
     total = sum(span.end - span.begin for span in spans)
     begun = {
-        pool.submit(_write_slice, span, path, rejected[span.partition]): span
+        pool.submit(_write_slices, span, path, rejected[span.partition]): span
         for span, path in zip(spans, paths, strict=True)
     }
     done = 0
@@ -148,7 +149,7 @@ def load(
     finally:
         for task in begun:
             task.cancel()  # after an error: without a broker each would wait for minutes
-    return paths
+    return [path for task in begun for path in task.result()]
 
 
 def words(slices: Sequence[Slice], decisions: Decisions) -> LastWords[tuple[int, int]]:
@@ -206,9 +207,19 @@ def assemble(
     packing.write(to, Part.of(segment, algorithm, options))
 
 
-def _write_slice(span: Span, to: Path, rejected: RejectedChanges) -> None:
+def _write_slices(span: Span, to: Path, rejected: RejectedChanges) -> list[Path]:
+    """Write a slice for each piece of a span; a compacted topic has spans without any record."""
+    written = []
+    for number, piece in enumerate(_pieces(span)):
+        if records := [record for record in piece if record not in rejected]:
+            path = to.with_name(f"{to.name}-{number}")
+            packing.write(path, _slice(span, records))
+            written.append(path)
+    return written
+
+
+def _slice(span: Span, records: Sequence[Message]) -> Slice:
     partition = span.partition
-    records = [record for record in _records(span) if record not in rejected]
     changes = ChangeRecords(
         [record.key() for record in records],
         pa.array([record.value() for record in records], pa.binary()),
@@ -229,7 +240,7 @@ def _write_slice(span: Span, to: Path, rejected: RejectedChanges) -> None:
     there = set(compiled.segment.ids)
     gone = {o.id for o in compiled.outcomes if isinstance(o, Unsubscribed)} - there
     unsubscribed = sorted(gone, key=lambda id: place_of(last[id])[1])
-    slice_ = Slice(
+    return Slice(
         partition,
         compiled.segment,
         _timestamps(last[id] for id in compiled.segment.ids),
@@ -239,15 +250,14 @@ def _write_slice(span: Span, to: Path, rejected: RejectedChanges) -> None:
         _timestamps(last[id] for id in unsubscribed),
         rejections,
     )
-    packing.write(to, slice_)
 
 
 def _timestamps(records: Iterable[Message]) -> Int64:
     return np.array([record.timestamp()[1] for record in records], np.int64)
 
 
-def _records(span: Span) -> list[Message]:
-    """The committed records of a span that are left. Raises JobError."""
+def _pieces(span: Span) -> Iterator[list[Message]]:
+    """The committed records of a span that are left, some megabytes at a time. Raises JobError."""
     consumer = _consumer(span.cluster.bootstrap_servers, tuple(sorted(span.cluster.options.items())))
     topic, partition = span.in_topic
     try:
@@ -257,6 +267,7 @@ def _records(span: Span) -> list[Message]:
             raise translate(failed.args[0], f"{topic} cannot be read") from failed
     consumer.assign([TopicPartition(topic, partition, span.begin)])
     records: list[Message] = []
+    size = 0
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         for message in polled(consumer, 10_000, 0.2):
@@ -265,6 +276,7 @@ def _records(span: Span) -> list[Message]:
                 _, offset = place_of(message)
                 if offset < span.end:
                     records.append(message)
+                    size += len(message)
                     deadline = time.monotonic() + TIMEOUT_S
                 reached = offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:
@@ -275,7 +287,12 @@ def _records(span: Span) -> list[Message]:
                 raise translate(error, f"{topic} cannot be read")
             if reached >= span.end:
                 consumer.unassign()
-                return records
+                yield records
+                return
+        if size >= PIECE_BYTES:
+            yield records
+            records, size = [], 0
+            deadline = time.monotonic() + TIMEOUT_S
         if time.monotonic() > deadline:
             raise BrokerUnreachable(
                 f"no records received from {topic}, partition {partition}, offset {span.begin} within {TIMEOUT_S:g} s"

@@ -91,7 +91,7 @@ class RestartingExecutor(Executor):
             attempt = executor.submit(work)  # without our lock: it may wait for who is calling us back
         except BrokenExecutor as error:
             self._again(executor, error, future, work)
-        except RuntimeError as error:  # it was shut down meanwhile
+        except Exception as error:  # it was shut down meanwhile, or the system has no process or memory for it
             future.set_exception(error)
         else:
             attempt.add_done_callback(partial(self._done, executor, future, work))
@@ -112,18 +112,24 @@ class RestartingExecutor(Executor):
             future.set_result(attempt.result())
 
     def _again(self, executor: Executor, error: BrokenExecutor, future: Future[Any], work: Callable[[], Any]) -> None:
+        reason: Exception = error
         with self._lock:
             if executor is self._executor and not self._ended:  # the first to notice
                 self._broken += 1
                 if self._broken < EXECUTOR_TRIES:
                     log.warning("background_process_replaced", **error_fields(error))
-                    self._replaced.append(executor)
-                    self._executor = self._made()
+                    try:
+                        made = self._made()
+                    except OSError as scarce:  # raised here it would be lost: nobody waits for a callback
+                        reason = scarce
+                    else:
+                        self._replaced.append(executor)
+                        self._executor = made
             replaced = executor is not self._executor
         if replaced:
             self._begin(future, work)
         else:
-            future.set_exception(error)
+            future.set_exception(reason)
 
 
 def _begin(nice: int) -> None:

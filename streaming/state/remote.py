@@ -17,7 +17,7 @@ import json
 import threading
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,8 +28,11 @@ from pyspark.sql import SparkSession
 
 from matchers.errors import MatchingError
 from streaming.errors import Fenced, JobError, StorageFailed
+from streaming.log import error_fields, logger
 from streaming.process.checkpoint import check_owner
 from streaming.state import rejections
+
+log = logger("sluice.state")
 
 OWNER, VERSION, REJECTED = "owner-", "version-", "rejected-"
 MISSING_PACKAGE = ("UnsupportedFileSystem", "ClassNotFound", "NoClassDefFound")  # Java: there is no package
@@ -131,9 +134,8 @@ class Copy:
                 directory.delete(name)
         self._there = {name for name in names if not name.startswith((OWNER, REJECTED))}  # parts and manifests
         with ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as downloads:
-            downloaded = [downloads.submit(directory.get, name, local / name) for name in self._there]
-        for download in downloaded:
-            download.result()
+            downloaded = {name: downloads.submit(directory.get, name, local / name) for name in self._there}
+        self._leave_out({name: download.exception() for name, download in downloaded.items()}, local)
         for manifest in local.glob(f"{VERSION}*"):
             _without_checksum(manifest)
         self._rejections = {name for name in names if name.startswith(REJECTED)}
@@ -143,14 +145,28 @@ class Copy:
         self._lent: set[str] = set()
         self._deciding = threading.Lock()  # what is deleted; held for a moment only
 
+    def _leave_out(self, errors: Mapping[str, BaseException | None], local: Path) -> None:
+        """Leave out files that could not be read: a version that names one is not used. Raises the error if that is so
+        for all, or if it is not the file system's."""
+        failed = {name: error for name, error in errors.items() if error is not None}
+        for name, error in failed.items():
+            if len(failed) == len(errors) or not isinstance(error, StorageFailed):
+                raise error
+            log.warning("saved_state_rejected", file=name, **error_fields(error))
+            (local / name).unlink(missing_ok=True)
+
     def lend(self, part: Path) -> str:
         """The URL of a part, which is kept there until it is taken `back`. Copies it first if it is not there."""
         with self._deciding:
             self._lent.add(part.name)
             there = part.name in self._there
         if not there:
-            with self._writing:
-                self._send(part.name, part)
+            try:
+                with self._writing:
+                    self._send(part.name, part)
+            except BaseException:
+                self.back(part.name)
+                raise
         return f"{self._directory.url}/{part.name}"
 
     def back(self, part: str) -> None:
@@ -199,8 +215,8 @@ class Copy:
         """Bring the rejections of all whole files to one; returns its content. If none is whole, there is no file."""
         places: set[rejections.Place] | None = None
         for name in self._rejections:
-            self._directory.get(name, file)
-            with suppress(MatchingError):
+            with suppress(MatchingError, StorageFailed):
+                self._directory.get(name, file)
                 places = (places or set()) | rejections.read(file)
         file.unlink(missing_ok=True)
         if places is None:

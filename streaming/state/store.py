@@ -16,7 +16,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from matchers.index.snapshot import Part, Snapshot
 from streaming.index import packing
 from streaming.kafka.retention import DAY_MS
 from streaming.log import error_fields, logger
+from streaming.process.supervision import SCARCE
 from streaming.state import rejections
 from streaming.state.rejections import Place
 from streaming.state.remote import Copy
@@ -187,8 +187,13 @@ class Store:
         """The intact manifests, newest first."""
         whole = []
         for path in self._manifests():
-            with suppress(OSError, MatchingError):
+            try:
                 whole.append((path, packing.read(path, Manifest, check=True)))
+            except OSError as error:
+                if error.errno in SCARCE:  # it may be intact, so nothing that it names can be deleted now
+                    raise
+            except MatchingError:
+                pass
         return whole
 
     def _named(self) -> set[Path]:

@@ -116,7 +116,7 @@ class World:
         return False
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(first_load, "_records", self.records)
+        patch.setattr(first_load, "_pieces", self.pieces)
         patch.setattr(restore_module, "read", self.statuses)
         patch.setattr(first_load, "SLICE_OFFSETS", 5)
         patch.setattr(restore_module, "processes", _at_once)
@@ -124,9 +124,9 @@ class World:
         patch.setattr(compaction, "SAVE_EVERY_S", 0.0)
         patch.setattr(compaction, "LATE_MS", 1e15)  # events are of 1970
 
-    def records(self, span: first_load.Span) -> list[Any]:
-        """As `first_load._records` gives them."""
-        return [
+    def pieces(self, span: first_load.Span) -> Iterator[list[Any]]:
+        """As `first_load._pieces` gives them."""
+        records = [
             SimpleNamespace(
                 key=partial(dict.get, row, "key"),
                 value=partial(dict.get, row, "value"),
@@ -138,6 +138,7 @@ class World:
             for row in next(log for p, _, log in self.change_logs() if p == span.partition)[span.begin : span.end]
             if (span.partition, row["offset"]) not in self.compacted
         ]
+        return (records[i : i + 2] for i in range(0, len(records), 2))
 
     def statuses(self, cluster: Any, topics: Sequence[str], **_: Any) -> list[Any]:
         """As `clients.read` gives them; of each id the last one only, since their topic is compacted."""

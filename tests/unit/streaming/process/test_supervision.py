@@ -82,6 +82,13 @@ def test_it_starts_again_what_was_killed_or_may_work_later(tmp_path: Path, plan:
     assert len(starts(tmp_path / "log")) == len(plan)
 
 
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a process takes its time to start."""
+    monkeypatch.setattr(supervision, "HEAD_START_S", PATIENCE_S)
+    monkeypatch.setattr(supervision, "STEADY_S", PATIENCE_S)
+
+
 def test_each_is_told_of_those_before_it(tmp_path: Path) -> None:
     plan = ["75", "kill", "kill", "0"]
     told = []
@@ -94,7 +101,7 @@ def test_each_is_told_of_those_before_it(tmp_path: Path) -> None:
     assert told == [(0, None), (1, 75), (2, -9), (3, -9)]
 
 
-def test_of_two_processes_each_is_told_of_the_restarts_of_both(tmp_path: Path) -> None:
+def test_of_two_processes_each_is_told_of_the_restarts_of_both(tmp_path: Path, slow: None) -> None:
     steps, told = iter(["kill", "kill", "0"]), []
 
     def telling(past: RestartHistory, progress: int) -> Started:
@@ -137,7 +144,9 @@ class Pauses(threading.Event):
         (("75", "75", "progress", "75", "progress", "kill", "75", "0"), [1, 2, 0, 1, 0, 0, 1]),
     ],
 )
-def test_pauses_grow_while_nothing_is_done(tmp_path: Path, plan: tuple[str, ...], pauses: list[float]) -> None:
+def test_pauses_grow_while_nothing_is_done(
+    tmp_path: Path, plan: tuple[str, ...], pauses: list[float], slow: None
+) -> None:
     stop = Pauses()
     assert run(tmp_path / "log", *plan, stop=stop) == 0
     assert stop.seen == pauses
@@ -265,7 +274,8 @@ def test_the_second_process_starts_in_the_end_whatever_the_first_one_does(
     logs = iter(plans)
 
     def starting(past: RestartHistory, progress: int) -> Started:
-        log = next(logs)
+        if (log := next(logs)) == tmp_path / "second":
+            until(lambda: starts(tmp_path / "first"))  # it takes a while to say so
         return command(log, plans[log], past, progress)
 
     assert supervision.supervise(starting, threading.Event(), processes=2) == 0
@@ -301,6 +311,8 @@ def test_a_start_that_the_system_refuses_is_tried_again_and_ends_no_other_proces
     def starting(past: RestartHistory, progress: int) -> Started:
         if not (step := next(steps)):
             raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        if step != "work":
+            until(lambda: starts(tmp_path / "work"))  # it takes a while to say so
         alive.extend(of_pid(pid) is not None for pid in starts(tmp_path / "work"))
         return command(tmp_path / (step if step == "work" else "other"), step, past, progress)
 
@@ -318,7 +330,7 @@ def test_a_start_that_cannot_work_is_not_tried_again() -> None:
         supervision.supervise(starting, threading.Event())
 
 
-def test_a_stop_after_a_kill_ends_with_a_code_that_a_process_can_have(tmp_path: Path) -> None:
+def test_a_stop_after_a_kill_ends_with_a_code_that_a_process_can_have(tmp_path: Path, slow: None) -> None:
     class Stopping(Pauses):
         def wait(self, timeout: float | None = None) -> bool:
             super().wait(timeout)
@@ -357,7 +369,9 @@ def test_of_two_that_are_killed_a_moment_apart_the_first_to_start_again_starts_a
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_after_the_first_process_has_ended_for_good_the_second_does_not_start(tmp_path: Path, code: int) -> None:
+def test_after_the_first_process_has_ended_for_good_the_second_does_not_start(
+    tmp_path: Path, code: int, slow: None
+) -> None:
     plan = partial(command, tmp_path / "log", str(code), "wait")
     assert supervision.supervise(plan, threading.Event(), processes=2) == code
     assert len(starts(tmp_path / "log")) == 1

@@ -24,7 +24,7 @@ from matchers.language.lowering import lower
 from matchers.language.parsing import parse
 from streaming.driver.batch_order import in_order
 from streaming.driver.limits.quotas import SubscriptionQuota
-from streaming.errors import JobError, ProcessLost
+from streaming.errors import JobError, ProcessLost, StorageFailed
 from streaming.index import packing, parts
 from streaming.rows import SUBSCRIPTIONS
 from streaming.state import building, compaction
@@ -92,7 +92,8 @@ def settled(state: State) -> None:
 
 
 def parts_of(store: Store) -> set[Path]:
-    return set(store.directory.glob("part-*"))
+    """The files of parts, but those that are being written."""
+    return {path for path in store.directory.glob("part-*") if path.suffix != ".part"}
 
 
 def subscribe(state: State, number: int, document: Any = ALICE) -> None:
@@ -517,6 +518,38 @@ def test_a_process_that_is_killed_again_and_again_ends_the_job_for_now(
     assert lost.value.retry
 
 
+def test_a_damaged_file_is_not_compacted_and_ends_the_job_for_now(tmp_path: Path, later: Later) -> None:
+    """Merged, the damage would get a checksum of its own."""
+    state = started(Store(tmp_path), later)
+    for n in range(6):
+        subscribe(state, n)
+    until(lambda: bool(later.waiting))
+    for path in parts_of(compactor_of(state)._store):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    with pytest.raises(StorageFailed, match="is damaged") as damaged:
+        until(lambda: worked(state, later) and False)
+    assert damaged.value.retry
+
+
+def test_a_compaction_that_cannot_be_shared_leaves_no_file(
+    tmp_path: Path, threads: Executor, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(path: Path) -> None:
+        raise StorageFailed("the file system is away")
+
+    store = Store(tmp_path)
+    state = State(EMPTY, Value, {(SUBSCRIPTIONS, 0): 0}, compactor=Compactor(store, threads, None, away))
+    for n in range(6):
+        subscribe(state, n)
+    until(lambda: worked(state) and "compaction_failed" in {record.getMessage() for record in caplog.records})
+    state.close()
+    assert {path.name for path in parts_of(store)} == {
+        name for path in store._manifests() for name in packing.read(path, Manifest).parts
+    }
+
+
 def test_one_part_more_than_fits_a_batch_is_joined_elsewhere(tmp_path: Path, threads: Executor) -> None:
     """The work of an update is bounded, however many compactions are due."""
     state = started(Store(tmp_path), threads, Snapshot(most=4))
@@ -560,8 +593,11 @@ def test_a_batch_does_not_wait_for_a_part_that_is_being_written(
     assert delivered(state, event(0, {"x": 1})) == {0: {"alice": names_of(*range(9))}}
 
 
-def test_the_state_is_saved_at_once_after_a_start_and_then_after_a_while(tmp_path: Path, threads: Executor) -> None:
+def test_the_state_is_saved_at_once_after_a_start_and_then_after_a_while(
+    tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Otherwise a kill in the first seconds of a first start would make the next start read the whole topic."""
+    monkeypatch.setattr(compaction, "SAVE_EVERY_S", PATIENCE_S)
     store = Store(tmp_path)
     state = started(store, threads)
     subscribe(state, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -118,3 +119,21 @@ def test_only_breaks_in_a_row_are_counted(plan: list[bool], fails: list[bool]) -
     found = [executor.submit(str, n).exception() is not None for n in range(len(fails))]
     assert found == fails
     assert plan == []
+
+
+class Refused(Executor):
+    """The system has no process for it."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+
+def refused() -> Executor:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+@pytest.mark.parametrize("second", [Refused, refused])
+def test_work_of_a_killed_process_that_no_other_can_repeat_fails(second: Callable[[], Executor]) -> None:
+    executors = iter([lambda: Breaking([True]), second])
+    executor = RestartingExecutor(lambda: next(executors)())
+    assert isinstance(executor.submit(str, 1).exception(PATIENCE_S), OSError)

@@ -11,7 +11,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from matchers.index.snapshot import Part, Snapshot
-from streaming.errors import Fenced, JobError
+from streaming.errors import Fenced, JobError, StorageFailed
 from streaming.state.remote import Copy, Directory
 from streaming.state.store import Store
 from tests.unit.streaming.state.test_store import EMPTY, grown, saved
@@ -54,6 +54,7 @@ class DyingDirectory:
 
     directory: Path
     lives: int | None = None
+    unreadable: frozenset[str] = frozenset()  # names begin so
     url = "there://"
 
     def names(self) -> set[str]:
@@ -67,6 +68,9 @@ class DyingDirectory:
         (self.directory / name).write_bytes(content)
 
     def get(self, name: str, file: Path) -> None:
+        if name.startswith(tuple(self.unreadable)):
+            file.write_bytes(b"half")
+            raise StorageFailed("a block of it is lost")
         shutil.copy(self.directory / name, file)
 
     def delete(self, name: str) -> None:
@@ -84,12 +88,12 @@ class DyingDirectory:
 class Host:
     """A process that takes over: a store in a local directory of its own, and what it found."""
 
-    def __init__(self, tmp_path: Path, lives: int | None = None) -> None:
+    def __init__(self, tmp_path: Path, lives: int | None = None, unreadable: frozenset[str] = frozenset()) -> None:
         there = tmp_path / "elsewhere"
         there.mkdir(exist_ok=True)
         local = tmp_path / f"host{len(list(tmp_path.iterdir()))}"
         local.mkdir()
-        self.elsewhere = DyingDirectory(there)
+        self.elsewhere = DyingDirectory(there, unreadable=unreadable)
         self.store = Store(local, Copy(self.elsewhere, local))
         self.elsewhere.lives = lives
         loaded = self.store.load(EMPTY, {0: 1_000})
@@ -230,3 +234,37 @@ def test_a_part_that_is_missing_elsewhere_does_not_keep_the_job_from_going_on(tm
     other.store.clean()
     other.save(THIRD)
     assert Host(tmp_path).snapshot.version == 30
+
+
+def test_a_file_that_cannot_be_read_elsewhere_costs_its_version_and_not_the_start(tmp_path: Path) -> None:
+    one = Host(tmp_path)
+    for snapshot in (FIRST, SECOND):
+        one.save(snapshot)
+    newest = one.files[SECOND.parts[1]].name
+    other = Host(tmp_path, unreadable=frozenset({newest}))
+    assert other.snapshot.version == 10
+    other.store.clean()
+    assert newest not in other.elsewhere.names()
+
+
+def test_rejections_that_cannot_be_read_cost_the_saved_state_and_not_the_start(tmp_path: Path) -> None:
+    one = Host(tmp_path)
+    one.save(FIRST)
+    one.store.reject([(0, 25)])
+    assert Host(tmp_path, unreadable=frozenset({"rejected"})).snapshot is EMPTY
+
+
+def test_a_file_system_that_returns_no_file_at_all_is_waited_for(tmp_path: Path) -> None:
+    Host(tmp_path).save(FIRST)
+    with pytest.raises(StorageFailed, match="a block of it is lost"):
+        Host(tmp_path, unreadable=frozenset({"part", "version"}))
+
+
+def test_a_part_that_could_not_be_lent_goes_with_the_next_update(tmp_path: Path) -> None:
+    one = Host(tmp_path, lives=0)
+    assert one.store.copy is not None
+    part = one.store.new_path()
+    part.write_bytes(b"content")
+    with pytest.raises(Killed):
+        one.store.copy.lend(part)
+    assert not one.store.copy._lent

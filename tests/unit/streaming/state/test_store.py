@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -336,6 +338,27 @@ def test_a_manifest_that_was_spoiled_is_not_one_of_those_that_are_kept(tmp_path:
     spoil(tmp_path / "version-00000000000000000030")
     saved(store, grown(third, 6, version=40), files)
     assert sorted(path.name[-2:] for path in tmp_path.glob("version-*")) == ["20", "40"]
+
+
+def test_a_manifest_that_cannot_be_opened_for_want_of_descriptors_keeps_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    (_, _, third), files = three_versions(store)
+    before = names(store)
+
+    def scarce(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("streaming.state.store.packing.read", scarce)
+        for work in (store.clean, partial(store.delete, files), partial(saved, store, grown(third, 6, version=40), files)):
+            with pytest.raises(OSError, match="Too many open files"):
+                work()
+    assert {*names(store)} >= {*before}
+    loaded = store.load(EMPTY, {0: 40})
+    assert loaded is not None
+    assert loaded[0].version == 40
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
