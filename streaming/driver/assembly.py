@@ -196,8 +196,12 @@ def bounds_of(topics: Topics, names: Iterable[str]) -> dict[str, list[tuple[int,
 
 def read_more(pipeline: Pipeline, added: Mapping[str, Iterable[tuple[int, int, int]]]) -> None:
     """Read more topics of events, which have these `bounds_of`, each from what is committed for it, else from its first
-    record on. Call between two batches. Raises JobError."""
+    record on. A topic that is read already, as one that was found twice, is left out. Call between two batches. Raises
+    JobError."""
     names, state, owner = pipeline.names, pipeline.state, pipeline.owner
+    added = {topic: of_topic for topic, of_topic in added.items() if topic not in names.sources.sources}
+    if not added:
+        return
     sources = {topic: names.sources.add(topic) for topic in added}
     bounds = {(sources[topic], p): (low, high) for topic, of_topic in added.items() for p, low, high in of_topic}
     known = names.by_topic({**state.positions, **dict.fromkeys(bounds, 0)})
@@ -320,17 +324,28 @@ def batches(
 ) -> SparkBatches:
     """Spark's callback."""
     if not is_direct(settings):
-        return SparkBatches(pipeline, partial(_read_to_the_end, ends, pipeline.names, pipeline.state))
+        planned = lru_cache(1)(planned)  # it reads a file of Spark's
+        return SparkBatches(pipeline, partial(_read_to_the_end, ends, pipeline.names, pipeline.state, planned))
     most = {EVENTS: settings.events.max_per_batch, SUBSCRIPTIONS: settings.subscriptions.max_per_batch}
     is_bounded = settings.quotas.deliveries_per_second or settings.matching.shards > 1
     return EpochBatches(pipeline, ends, planned, most if is_bounded else None)
 
 
-def _read_to_the_end(ends: TopicEnds, names: TopicNames, state: State) -> bool:
-    """Whether there is nothing to read for the next batch; False too if the brokers do not answer."""
-    positions = names.by_topic(state.positions)
-    told = ends()
-    return told is not None and all(end <= positions.get(at, 0) for at, end in told.items())
+def _read_to_the_end(
+    ends: TopicEnds,
+    names: TopicNames,
+    state: State,
+    planned: Callable[[int], Mapping[SourcePartition, int]],
+    number: int,
+) -> bool:
+    """Whether there is nothing to read for the next batch; False too if the brokers do not answer.
+
+    The last batch may have ended behind the last record: transactions end with a marker.
+    """
+    if (told := ends()) is None:
+        return False
+    positions, behind = names.by_topic(state.positions), names.by_topic(planned(number))
+    return all(end <= max(positions.get(at, 0), behind.get(at, 0)) for at, end in told.items())
 
 
 def task_settings(settings: Settings, sources: SourceTopics) -> TaskSettings:

@@ -33,7 +33,8 @@ class SparkBatches:
     tenth of a core; waiting in here takes a hundredth.
     """
 
-    def __init__(self, pipeline: Pipeline, at_the_end: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, pipeline: Pipeline, at_the_end: Callable[[int], bool] = lambda number: False) -> None:
+        """`at_the_end` tells whether there is nothing to read behind the batch of a number."""
         self._pipeline = pipeline
         self._at_the_end = at_the_end
         self._turn = threading.Lock()
@@ -44,7 +45,7 @@ class SparkBatches:
         self._take(batch, number)
         while not self._finished:
             with self._keeping():
-                if not self._at_the_end():
+                if not self._at_the_end(number):
                     return
             time.sleep(ASK_EVERY_S)
             with self._turn:

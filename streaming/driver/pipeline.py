@@ -82,6 +82,9 @@ class Pipeline:
     deleted: DeletedEvents = field(default_factory=DeletedEvents)
     missing_topics: MissingTopicsCache = field(default_factory=MissingTopicsCache, init=False)
     last: Report | None = field(default=None, init=False)  # of the last batch that had rows
+    _without_rows: Counter[str] = field(
+        default_factory=Counter, init=False
+    )  # counts since then, such as of lost workers
     _kept_s: float = field(default_factory=time.monotonic, init=False)  # when all offsets were committed
 
     def __post_init__(self) -> None:
@@ -89,6 +92,7 @@ class Pipeline:
 
     def __call__(self, batch: Any, number: int) -> None:
         report = Report(number, self.load_shedder.false_positives)
+        report.counts.update(self._without_rows)
         if self.cores is not None and (cores := self.cores()) != self.tasks:
             self.slots.open(cores, self.state.broadcast)
             self.tasks = cores
@@ -117,6 +121,10 @@ class Pipeline:
             }
             log.info("batch_finished", **report.fields())
             self.observer.batch(report)
+            self._without_rows.clear()
+        else:
+            self._without_rows = report.counts
+        self._keep()
 
     def adopt(
         self, slices: Sequence[Slice], chosen: Sequence[Chosen], positions: Mapping[SourcePartition, int]
@@ -150,6 +158,11 @@ class Pipeline:
         self.state.step()
         if deleted := self.deleted.count():
             self.observer.deleted(deleted)
+        self._keep()
+
+    def _keep(self) -> None:
+        """Commit all offsets again, now and then: quiet partitions have none of their own to commit. Call between two
+        batches."""
         if time.monotonic() > self._kept_s + KEEP_EVERY_S:
             self.owner.keep()
             self._kept_s = time.monotonic()

@@ -315,6 +315,12 @@ def _check(config: Mapping[str, str]) -> None:
             "spark.speculation must be false, because only the first attempt of a task may publish; the job itself "
             "kills workers that hang"
         )
+    if on_cluster(config["spark.master"]) and config.get("spark.task.maxFailures") != "1":
+        raise JobError(
+            "spark.task.maxFailures must be 1, because only the first attempt of a task may publish, and the errors of "
+            "the others would hide why it failed. A program that creates its own session passes it "
+            "`streaming.spark_defaults()`"
+        )
     if on_cluster(config["spark.master"]) and config.get("spark.io.encryption.enabled") == "true":
         raise JobError(
             "spark.io.encryption.enabled must be false, because workers map the subscriptions from files that Spark "

@@ -134,7 +134,7 @@ class Report:
         """The fields of the log line. Call it at the end of the batch."""
         self.ended, self.duration_s = time.time(), time.monotonic() - self.began_s
         for name in LOGGED:
-            self.spent_ms[f"{name}_ms"] = 1000 * sum(s.ended - s.began for s in self.stages if s.name == name)
+            self.spent_ms[f"{name}_ms"] = 1000 * sum(max(0.0, s.ended - s.began) for s in self.stages if s.name == name)
         self.spent_ms["duration_ms"] = 1000 * self.duration_s
         return {
             "batch_id": self.number,

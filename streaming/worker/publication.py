@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,6 +19,10 @@ class Quota(NamedTuple):
     most: int  # 0: no limit
     drop: bool  # what is beyond it; otherwise it becomes dead letters
     left: Mapping[Share, int]  # deliveries, where it would get more
+
+    def allowed(self, wanted: Counter[Share]) -> Counter[Share]:
+        """Return how many of these first deliveries of each share it gets."""
+        return Counter({share: min(n, self.left.get(share, n)) for share, n in wanted.items()})
 
 
 UNLIMITED = Quota(0, drop=False, left={})

@@ -41,7 +41,7 @@ from streaming.rows import (
 )
 from streaming.worker.epoch import Epoch
 from streaming.worker.matching import Work
-from streaming.worker.publication import Publication
+from streaming.worker.publication import UNLIMITED, Publication
 from streaming.worker.shards import ORDER, SHIPPED
 
 log = logger("sluice.batch")
@@ -113,19 +113,22 @@ class BatchRun(ABC, Generic[Batch]):
         n = self.tasks(batch)
         done: list[Row] = []
         wanted: Wants = Counter()  # at the last attempt
+        quota = UNLIMITED
+        absent: set[str] = set()  # topics: counting may take longer than the cache keeps them
         deadline = RetryDeadline()
         while True:
             before = self.pipeline.state.positions
             try:
                 before_it, wanted = wanted, self._wanted(batch, n)
-                self.pipeline.delivery_quota.count(before_it - wanted)  # that was published meanwhile
+                self.pipeline.delivery_quota.count(quota.allowed(before_it - wanted))  # that was published meanwhile
+                quota = self.pipeline.delivery_quota.of(wanted)
                 publication = self.pipeline.slots.work(
                     n,
                     self.pipeline.state.version,
                     self.report.start,
-                    self.pipeline.missing_topics.topics(),
+                    self.pipeline.missing_topics.topics() | absent,
                     self.pipeline.outputs.unusual(),
-                    self.pipeline.delivery_quota.of(wanted),
+                    quota,
                     self.exact,
                 )
                 rows = self._stage(batch, n, publication)
@@ -135,9 +138,7 @@ class BatchRun(ABC, Generic[Batch]):
                 offsets, rows = self.pipeline.slots.settle(self._own(), self.partitions())
                 self.pipeline.reached(offsets)
                 self.took(rows)
-                done += _progress_of_events(rows)  # nobody else may see these rows
-                self.report.saw(done)
-                self.pipeline.look_for_gaps(done)
+                self._saw([*done, *_progress_of_events(rows)])
                 done = []
                 if not isinstance(error, Unsettled) or deadline.ends(self.pipeline.state.positions != before):
                     raise
@@ -145,7 +146,11 @@ class BatchRun(ABC, Generic[Batch]):
                 self.report.counts["transactions_aborted"] += not isinstance(error, ExecutorLost)
                 deadline.pause()
                 continue
-            missing = self.took(rows)
+            try:
+                missing = self.took(rows)
+            except Exception:  # timestamps were misread
+                self._saw([*done, *_progress_of_events(rows)])
+                raise
             if not missing:
                 self.pipeline.delivery_quota.count(wanted)
                 self._looked_at(rows)
@@ -158,7 +163,8 @@ class BatchRun(ABC, Generic[Batch]):
             done += _progress_of_events(rows)  # the rest comes again
             deadline.pause()
             self.pipeline.outputs.refresh()
-            self.pipeline.missing_topics.add(self.pipeline.outputs.missing(missing))
+            absent |= self.pipeline.outputs.missing(missing)
+            self.pipeline.missing_topics.add(absent)
 
     def took(self, rows: Sequence[Row]) -> set[str]:
         """Take note of what tasks have published; returns the topics that they lack."""
@@ -175,6 +181,11 @@ class BatchRun(ABC, Generic[Batch]):
         self.pipeline.slots.committed(reached)
         self.pipeline.reached(reached)
         return {topic for report in reports for topic in report.missing}
+
+    def _saw(self, progress: Sequence[Row]) -> None:
+        """Count events that were committed, but whose rows nobody else sees."""
+        self.report.saw(progress)
+        self.pipeline.look_for_gaps(progress)
 
     def _looked_at(self, rows: Sequence[Row]) -> None:
         looked = [row for row in rows if isinstance(row, LookedAt)]

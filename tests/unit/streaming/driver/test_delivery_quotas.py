@@ -175,6 +175,29 @@ def test_a_batch_of_which_a_part_was_published_before_a_task_was_fenced_is_count
     assert deliveries(p, 1_000, 2_000) == [OVER, "alice"]
 
 
+def test_deliveries_that_a_partition_was_not_allowed_do_not_count_for_the_partitions_that_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Partition 0 may have all of its eight, and partition 1 two; only that of partition 1 is committed at first."""
+    monkeypatch.setattr(source_run, "SMALL_TASK_ROWS", 1)
+    p = limited(10, tasks=2)
+    publish = Slots.publish
+    fenced = partial(raising, Unsettled("fenced"))
+    answers: Iterator[Callable[..., Any]] = iter([publish, fenced, publish])
+    monkeypatch.setattr(Slots, "publish", lambda *given: next(answers)(*given))
+    rows = [event(offset, {"x": 1}, 1_000, partition) for partition in (1, 0) for offset in range(8)]
+    assert Counter(map(what, step(p, *rows))) == {"alice": 10, OVER: 6}
+
+
+def test_counting_may_take_longer_than_missing_topics_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streaming.driver.attempts.MISSING_TOPICS_S", -1.0)
+    monkeypatch.setattr("streaming.driver.attempts.KEEP_TRYING_S", 0.5)
+    p = limited(10)
+    slots_of(p).absent.add("to.alice")
+    (letter,) = step(p, event(0, {"x": 1}, 1_000))
+    assert headers_of(letter)["sluice_reason"] == records.MISSING_TOPIC.encode()
+
+
 def raising(error: Unsettled, *_: Any) -> Any:
     raise error
 

@@ -28,6 +28,7 @@ from tests.support.patience import PATIENCE_S
         ([], {}, "no jars in"),
         (["a.jar"], {"spark.io.encryption.enabled": "true"}, "spark.io.encryption.enabled"),
         (["a.jar"], {"spark.speculation": "true"}, "spark.speculation must be false"),
+        (["a.jar"], {"spark.task.maxFailures": "4"}, "spark.task.maxFailures must be 1"),
         (["a.jar"], {"spark.stage.maxConsecutiveAttempts": "4"}, "spark.stage.maxConsecutiveAttempts must be 1"),
     ],
 )

@@ -7,20 +7,22 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from streaming.driver import batches as between
-from streaming.driver.assembly import _read_to_the_end
+from streaming.driver.assembly import _read_to_the_end, read_more
 from streaming.driver.batches import SparkBatches
 from streaming.driver.pipeline import Pipeline
 from streaming.errors import JobError
+from streaming.monitoring.reporting import Report, Stage
 from streaming.publishing.contract import TopicPartition
 from streaming.rows import EVENTS, SUBSCRIPTIONS
 from tests.support.doubles.spark_double import Frame
-from tests.support.doubles.stage import NAMES, ListSink, event, pipeline, state
+from tests.support.doubles.stage import NAMES, ListSink, Reports, event, pipeline, state
 from tests.support.patience import PATIENCE_S
 
 
@@ -39,7 +41,7 @@ def test_it_waits_until_there_is_more_and_takes_what_was_done_beside_the_batches
     p.state.pending_index = Future()
     p.state.pending_index.set_result(("counting", {}))
     answers = iter([True, True, False])
-    SparkBatches(p, lambda: next(answers))(frame(p), 0)
+    SparkBatches(p, lambda number: next(answers))(frame(p), 0)
     assert next(answers, None) is None
     assert p.state.snapshot.algorithm == "counting"
 
@@ -47,14 +49,64 @@ def test_it_waits_until_there_is_more_and_takes_what_was_done_beside_the_batches
 def test_it_does_not_wait_where_there_is_more() -> None:
     p = pipeline(ListSink())
     p.state.step = lambda: pytest.fail("there is no time for it")  # type: ignore[method-assign]
-    SparkBatches(p, lambda: False)(frame(p), 0)
+    SparkBatches(p, lambda number: False)(frame(p), 0)
+
+
+def test_offsets_are_committed_again_though_there_is_always_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers forget those of quiet partitions."""
+    monkeypatch.setattr("streaming.driver.pipeline.KEEP_EVERY_S", -1.0)
+    kept: list[int] = []
+    owner: Any = ListSink()
+    owner.keep = lambda: kept.append(len(kept))
+    p = pipeline(owner)
+    for number in range(2):
+        SparkBatches(p, lambda number: False)(frame(p), number)
+    assert kept == [0, 1]
+
+
+def test_counts_of_a_batch_without_rows_come_with_the_next_that_has_some() -> None:
+    p = pipeline(ListSink())
+    p.observer = reports = Reports()
+    run = p.run
+
+    def lost(pipeline: Pipeline, number: int, report: Report) -> Any:
+        report.counts["workers_lost"] += 1
+        return SimpleNamespace(pieces=lambda batch: ())
+
+    p.run = lost
+    for number in range(2):
+        p(None, number)
+    assert reports.seen == []
+    p.run = run
+    for offset in range(2):
+        SparkBatches(p)(frame(p, event(offset, {"x": 1})), offset)
+    assert [report.counts["workers_lost"] for report in reports.seen] == [2, 0]
+
+
+def test_a_topic_that_is_found_twice_is_read_once() -> None:
+    p = pipeline(ListSink())
+    before = dict(p.names.sources.names), p.state.positions
+    read_more(p, {"events": [(0, 0, 5)]})
+    assert (dict(p.names.sources.names), p.state.positions) == before
+
+
+def test_a_clock_that_is_set_back_within_a_stage_makes_no_counter_smaller() -> None:
+    report = Report(0, 0.0)
+    report.stages.append(Stage("prepare", 1_000.0, 990.0, ""))
+    assert report.fields()["prepare_ms"] == 0.0
+
+
+def at_the_end_once_begun(begun: threading.Event, number: int) -> bool:
+    begun.set()
+    return True
 
 
 def test_who_stops_the_job_need_not_wait_for_a_record() -> None:
-    p = pipeline(ListSink())
-    batches = SparkBatches(p, lambda: True)
+    p, begun = pipeline(ListSink()), threading.Event()
+    batches = SparkBatches(p, partial(at_the_end_once_begun, begun))
     waiting = threading.Thread(target=batches, args=(frame(p), 0))
     waiting.start()
+    assert begun.wait(PATIENCE_S)
     batches._reject()
     waiting.join(PATIENCE_S)
     assert not waiting.is_alive()
@@ -92,7 +144,7 @@ def test_who_ends_the_job_waits_for_the_batch_but_not_for_ever(monkeypatch: pyte
 
 
 def test_an_error_of_ours_between_two_batches_is_told_as_it_is() -> None:
-    def fails() -> bool:
+    def fails(number: int) -> bool:
         raise ZeroDivisionError
 
     p = pipeline(ListSink())
@@ -113,13 +165,14 @@ class StoppableQuery:
 
 def test_a_query_ends_between_two_batches_and_not_within_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(between, "WAIT_FOR_A_BATCH_S", 0.01)
-    p, query = pipeline(ListSink()), StoppableQuery()
-    batches = SparkBatches(p, lambda: True)
+    p, query, begun = pipeline(ListSink()), StoppableQuery(), threading.Event()
+    batches = SparkBatches(p, partial(at_the_end_once_begun, begun))
     with batches.held():
         assert not batches.ended(query)  # type: ignore[arg-type]  # a double
     assert not query.stopped
     waiting = threading.Thread(target=batches, args=(frame(p), 0))
     waiting.start()
+    assert begun.wait(PATIENCE_S)
     while not batches.ended(query):  # type: ignore[arg-type]  # a double
         pass
     waiting.join(PATIENCE_S)
@@ -135,7 +188,7 @@ def test_work_that_fails_while_it_waits_stops_the_job() -> None:
     p = pipeline(ListSink())
     p.state.pending_index = Future()
     p.state.pending_index.set_exception(JobError("no such option"))
-    batches = SparkBatches(p, lambda: True)
+    batches = SparkBatches(p, lambda number: True)
     with pytest.raises(JobError):
         batches(frame(p), 0)
     assert isinstance(batches.failure, JobError)
@@ -149,13 +202,25 @@ def test_work_that_fails_while_it_waits_stops_the_job() -> None:
         ({("events", 0): 5, ("subs", 0): 8}, False),
         ({("events", 0): 5, ("events", 1): 1}, False),
         ({("events", 0): 5, ("events", 1): 0}, True),
+        ({("events", 0): 5, ("events", 2): 9}, True),
+        ({("events", 0): 5, ("events", 2): 10}, False),
         (None, False),
     ],
-    ids=["read", "an event", "a change", "of another partition", "which is empty", "no answer"],
+    ids=[
+        "read",
+        "an event",
+        "a change",
+        "of another partition",
+        "which is empty",
+        "a marker",
+        "more behind it",
+        "no answer",
+    ],
 )
 def test_there_is_more_if_a_partition_ends_beyond_the_positions(told: Any, at_the_end: bool) -> None:
     read = state({(EVENTS, 0): 5, (SUBSCRIPTIONS, 0): 7})
-    assert _read_to_the_end(lambda: told, NAMES, read) is at_the_end  # type: ignore[arg-type]  # a double
+    planned = {(EVENTS, 0): 5, (EVENTS, 2): 9}  # records up to offset 8 of partition 2 were aborted
+    assert _read_to_the_end(lambda: told, NAMES, read, lambda number: planned, 0) is at_the_end  # type: ignore[arg-type]
 
 
 def test_an_event_is_done_before_it_waits() -> None:
@@ -163,7 +228,7 @@ def test_an_event_is_done_before_it_waits() -> None:
     p = pipeline(sink)
     seen: list[int] = []
 
-    def at_the_end() -> bool:
+    def at_the_end(number: int) -> bool:
         seen.append(p.state.positions[EVENTS, 0])
         return False
 
