@@ -287,6 +287,13 @@ EVENTS = {
         ERROR,
         action="Often lack of memory: see the kernel's log, and give the driver's host more memory.",
     ),
+    "batch_bytes_reduced": LogEvent(
+        OF_BATCHES,
+        "info",
+        "A topic rejects record batches as too large, and gets smaller ones.",
+        ("topics",),
+        action="For fewer aborted transactions set batch.size in kafka.client to max.message.bytes of the topic.",
+    ),
     "batch_finished": LogEvent(
         OF_BATCHES,
         "info",

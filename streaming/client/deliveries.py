@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from threading import Event, Lock
@@ -65,6 +65,8 @@ class Deliveries:
         self._at_end: set[int] = set()
         self._reached: dict[int, int] = {}  # partition -> offset of the next delivery, if that is not committed
         self._looked_s = time.monotonic()  # for added partitions
+        self._heard_s: dict[int, float] = {}  # partition -> monotonic s of its last message
+        self._checked_s = time.monotonic()
         self._failed: JobError | None = None  # of a rebalance: where it would go on is unknown
         self._is_open = True
         self._use = Lock()  # of the consumer, which must not be closed while another thread polls it
@@ -133,15 +135,13 @@ class Deliveries:
 
     def __next__(self) -> Delivery:
         """Raises StopIteration at the present end, unless it is to follow, or once it is closed or `stop` is set."""
-        heard_s = time.monotonic()
         while self._is_open and not self._stop.is_set():
+            if not self._follow:
+                self._check_leaders()
             if (delivery := self._polled(POLL_S)) is not None:
                 return delivery
             if self.at_end and not self._follow:
                 break
-            if not self._follow and time.monotonic() - heard_s > TIMEOUT_S:
-                self._check_leaders()
-                heard_s = time.monotonic()
         raise StopIteration
 
     @property
@@ -169,12 +169,9 @@ class Deliveries:
                 self._look_for_partitions()
                 try:
                     message = self._consumer.poll(min(max(0.0, left_s), POLL_S))
-                except KafkaException as error:
-                    self._failed = translate(error.args[0], f"{self._topic} cannot be read; open the deliveries again")
+                except (KafkaException, JobError) as error:
+                    self._failed = _failed(error, self._topic)
                     raise self._failed from error
-                except JobError as error:
-                    self._failed = error
-                    raise
             if message is not None and (delivery := self._taken(message)) is not None:
                 return delivery
             left_s = deadline - time.monotonic()
@@ -182,16 +179,28 @@ class Deliveries:
                 return None
 
     def _check_leaders(self) -> None:
-        """Check that a broker answers for each partition whose end was not reached. Raises JobError."""
-        with self._use:
-            if not self._is_open:
-                return
-            try:
-                self._consumer.list_topics(self._topic, TIMEOUT_S)
-                for number in sorted((self._assigned or set()) - self._at_end):
-                    first_offset(self._consumer, TopicPartition(self._topic, number))
-            except KafkaException as error:
-                raise translate(error.args[0], f"{self._topic} cannot be read") from error
+        """Check now and then that brokers answer, and leaders of partitions that were silent before their end.
+
+        Raises JobError.
+        """
+        now = time.monotonic()
+        if now < self._checked_s + TIMEOUT_S:
+            return
+        self._checked_s = now
+        unread = sorted((self._assigned or set()) - self._at_end)
+        silent = [number for number in unread if now >= self._heard_s.get(number, 0.0) + TIMEOUT_S]
+        checks: list[Callable[[], object]] = [
+            partial(self._consumer.list_topics, self._topic, TIMEOUT_S),
+            *(partial(first_offset, self._consumer, TopicPartition(self._topic, number)) for number in silent),
+        ]
+        for check in checks:
+            with self._use:
+                if not self._is_open or self._stop.is_set():
+                    return
+                try:
+                    check()
+                except KafkaException as error:
+                    raise translate(error.args[0], f"{self._topic} cannot be read") from error
 
     def commit(self) -> None:
         """Commit all deliveries returned so far; the next reader of the group begins after them.
@@ -205,9 +214,7 @@ class Deliveries:
             return
         try:
             with self._use:
-                committed = self._consumer.commit(offsets=offsets, asynchronous=False) or ()
-            if error := next((tp.error for tp in committed if tp.error is not None), None):
-                raise KafkaException(error)
+                _checked(self._consumer.commit(offsets=offsets, asynchronous=False))
         except KafkaException as failed:
             reason = failed.args[0]
             if reason.code() in _REVOKED:
@@ -228,11 +235,11 @@ class Deliveries:
     def _join(self, from_now: Collection[int], ends: Callable[[], Mapping[tuple[str, int], int]]) -> None:
         def given(consumer: Consumer, partitions: list[TopicPartition]) -> None:
             if begin := [p for p in partitions if p.partition in from_now]:
-                new = [p for p in consumer.committed(begin, TIMEOUT_S) if p.offset < 0]
+                new = [p for p in _checked(consumer.committed(begin, TIMEOUT_S)) if p.offset < 0]
                 at = ends() if new else {}
                 # Committed at once: otherwise a reader that ends early would leave a later start to the next one.
                 if starts := [TopicPartition(p.topic, p.partition, at[p.topic, p.partition]) for p in new]:
-                    consumer.commit(offsets=starts, asynchronous=False)
+                    _checked(consumer.commit(offsets=starts, asynchronous=False))
             self._assigned = (self._assigned or set()) | {p.partition for p in partitions}
 
         def taken(consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -264,13 +271,31 @@ class Deliveries:
         error = message.error()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
-                self._at_end.add(place_of(message)[0])
+                partition, _ = place_of(message)
+                self._heard_s[partition] = time.monotonic()
+                self._at_end.add(partition)
             elif not is_without_group(error) and error.code() != KafkaError._MAX_POLL_EXCEEDED:  # it joins again
                 raise translate(error, f"{self._topic} cannot be read")
             return None
         partition, offset = place_of(message)
+        self._heard_s[partition] = time.monotonic()
         self._at_end.discard(partition)
         self._reached[partition] = offset + 1
         if self._only_key is not None and message.key() != self._only_key:
             return None
         return Delivery.of(message)
+
+
+def _checked(partitions: Sequence[TopicPartition] | None) -> Sequence[TopicPartition]:
+    """Return the partitions of an answer. Raises the KafkaException of one."""
+    if error := next((p.error for p in partitions or () if p.error is not None), None):
+        raise KafkaException(error)
+    return partitions or ()
+
+
+def _failed(error: KafkaException | JobError, topic: str) -> JobError:
+    """Return the error of a rebalance, after which these deliveries cannot be read any more."""
+    cause = translate(error.args[0], f"{topic} cannot be read") if isinstance(error, KafkaException) else error
+    failed = type(cause)(f"{cause}; open the deliveries again")
+    failed.retry = False
+    return failed

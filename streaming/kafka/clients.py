@@ -219,9 +219,7 @@ def read(
         heard_s = time.monotonic()
         while follow or open_ends:
             messages = polled(consumer, 1_000, idle_s)
-            if messages:
-                heard_s = time.monotonic()
-            elif not follow and time.monotonic() - heard_s > TIMEOUT_S:
+            if not follow and time.monotonic() - heard_s > TIMEOUT_S:
                 for topic, number in sorted(open_ends):
                     first_offset(consumer, TopicPartition(topic, number))  # raises if its leader does not answer
                 heard_s = time.monotonic()
@@ -234,6 +232,8 @@ def read(
                         raise KafkaException(error)
                 number, offset = place_of(message)
                 at = topic_of(message), number
+                if at in open_ends:
+                    heard_s = time.monotonic()
                 if error is None and (not settled or offset < ends[at]):
                     yield message
                 # Without an error it is a record, otherwise the present end of the committed records.

@@ -11,7 +11,6 @@ from matchers.contract.tables import Int64
 from streaming.publishing.contract import TopicPartition
 
 DIVISOR = 4  # each try aborts a transaction
-LEAST_BYTES = 1_000  # what rejects this rejects single records
 
 
 class BatchLimits:
@@ -22,17 +21,13 @@ class BatchLimits:
         self._reduced: dict[str, int] = {}
 
     def of(self, destinations: Sequence[TopicPartition]) -> Int64:
-        """[D]: the limit of each destination, in bytes without compression."""
+        """[D]: the limit of each destination, in bytes without compression. A record may be larger, as a batch of its
+        own."""
         if not self._reduced:
             return np.full(len(destinations), self._most_bytes, np.int64)
         return np.array([self._reduced.get(topic, self._most_bytes) for topic, _ in destinations], np.int64)
 
-    def reduce(self, topics: Iterable[str]) -> set[str]:
-        """Reduce the limits of topics that have rejected a batch as too large; return those for which it was done."""
-        reduced = set()
+    def reduce(self, topics: Iterable[str]) -> None:
+        """Reduce the limits of topics that have rejected batches of several records as too large."""
         for topic in topics:
-            less = self._reduced.get(topic, self._most_bytes) // DIVISOR
-            if less >= LEAST_BYTES:
-                self._reduced[topic] = less
-                reduced.add(topic)
-        return reduced
+            self._reduced[topic] = self._reduced.get(topic, self._most_bytes) // DIVISOR

@@ -43,8 +43,9 @@ class RecordBatches(NamedTuple):
 class Aborted(JobError):
     """A transaction was aborted by its slot, and nothing of it is visible. Another one may succeed.
 
-    `rejected` maps topics whose records the broker rejects to its reason; for those of them in `too_large` a record
-    batch was larger than they take. `gone` are topics that were deleted. The slot continues with `producer`.
+    `rejected` maps topics whose records the broker rejects to its reason. Topics in `too_large` are not among them:
+    they reject batches of several records, and may take smaller ones. `gone` are topics that were deleted. The slot
+    continues with `producer`.
     """
 
     retry = True

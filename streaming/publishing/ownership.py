@@ -139,7 +139,6 @@ class Owner:
         With `starting` the offsets only mark that this process has begun a first start, so that an older process that
         was suspended in its own first start ends. Raises Aborted, Fenced, or another JobError; then nothing is visible.
         """
-        began = time.monotonic()
         try:
             note = f"{self.note} {STARTING}" if starting else self.note
             done = self._producer.publish(records, offsets, dict.fromkeys(offsets, note))
@@ -149,7 +148,7 @@ class Owner:
             self._last |= self._own(offsets)
             self._mark(offsets, starting=starting)
             return done.sent_at, done.committed_at
-        if self._reopened(offsets, timed_out=time.monotonic() - began >= self._producer.timeout_s):
+        if self._reopened(offsets, timed_out=time.monotonic() - self._producer.began_s >= self._producer.timeout_s):
             self._mark(offsets, starting=starting)
             return time.time(), time.time()
         raise Aborted("the transaction timed out (transaction.timeout.ms)", self._producer.newest) from unsettled

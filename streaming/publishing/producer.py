@@ -10,12 +10,15 @@ from types import MappingProxyType
 import numpy as np
 
 from streaming.documents.records import BY_KEY, Record
+from streaming.log import logger
 from streaming.publishing.batch_limits import BatchLimits
 from streaming.publishing.connection.client import GONE_S, Client
 from streaming.publishing.contract import Aborted, Notes, Offsets, RecordBatches, TopicPartition
 from streaming.publishing.encode.partitioner import partition_of
 from streaming.publishing.encode.record_batches import Format, of_records_in_pieces
 from streaming.publishing.slot import Committed, Slot
+
+log = logger("sluice.publishing")
 
 # One event may have a million dead letters. When we die, the next one of our name does not wait for this.
 TIMEOUT_MS = 300_000
@@ -32,6 +35,7 @@ class TransactionalProducer:
         self._client = client
         self._slot = Slot(client, name, name, TIMEOUT_MS)
         self._limits = BatchLimits(client.options.batch_bytes)
+        self.began_s = time.monotonic()  # the last transaction
         self.newest = self._slot.open()
 
     @property
@@ -65,6 +69,7 @@ class TransactionalProducer:
         """Publish record batches like `publish`, encoding the next ones in this format while others are being sent.
         `pieces` is called again for smaller batches if a topic rejects some as too large."""
         while True:
+            self.began_s = time.monotonic()
             form = Format(
                 producer=self.newest,
                 sequence=np.zeros(len(destinations), np.int64),
@@ -76,8 +81,10 @@ class TransactionalProducer:
                 committed = self._slot.publish(self.newest, pieces(form), destinations, offsets, notes)
             except Aborted as aborted:
                 self.newest = aborted.producer
-                if not self._limits.reduce(aborted.too_large):
+                if aborted.rejected or aborted.gone or not aborted.too_large:
                     raise
+                log.info("batch_bytes_reduced", topics=sorted(aborted.too_large))
+                self._limits.reduce(aborted.too_large)
             else:
                 self.newest = committed.producer
                 return committed

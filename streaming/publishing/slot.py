@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -225,7 +226,7 @@ class _Transaction:
                 attempt.rejected("Produce", rejected.values())
                 answers |= rejected
             if final := [answer for answer in answers.values() if self._reaction_to(answer) >= Reaction.GONE]:
-                raise self._final(final)
+                raise self._final(final, _divisible(batches, partition_of, answers))
             partition_of = {
                 row: at for row, at in partition_of.items() if at in answers and self._reaction_to(answers[at])
             }
@@ -278,11 +279,12 @@ class _Transaction:
             return reaction if time.monotonic() - since >= GONE_S else Reaction.REFRESH
         return reaction
 
-    def _final(self, answers: Sequence[BrokerError]) -> Exception:
-        """Return the error for answers that no retry would change."""
+    def _final(self, answers: Sequence[BrokerError], divisible: AbstractSet[str]) -> Exception:
+        """Return the error for answers that no retry would change. Topics that are `divisible` may take smaller
+        batches."""
         worst = max(answers, key=lambda answer: reaction_to("Produce", answer))
         if reaction_to("Produce", worst) <= Reaction.ABORT:
-            return _abort("Produce", answers)
+            return _abort("Produce", answers, divisible)
         return error_of("Produce", self._slot, worst)
 
     async def _commit_offsets(self, offsets: Offsets, notes: Notes) -> None:
@@ -312,18 +314,30 @@ def _producer(response: Any) -> ProducerEpoch:
     return ProducerEpoch(response.producer_id, response.producer_epoch)
 
 
-def _abort(request: str, answers: Iterable[BrokerError]) -> _Abort:
+def _abort(request: str, answers: Iterable[BrokerError], divisible: AbstractSet[str] = frozenset()) -> _Abort:
     """Abort the transaction after an answer that leaves the slot usable."""
     by_reaction = {
         reaction: [a for a in answers if reaction_to(request, a) is reaction]
         for reaction in (Reaction.REJECTED, Reaction.GONE, Reaction.ABORT)
     }
-    rejected = {answer.topic: str(answer) for answer in by_reaction[Reaction.REJECTED]}
-    too_large = frozenset(answer.topic for answer in by_reaction[Reaction.REJECTED] if answer.code in TOO_LARGE)
+    rejected = {a.topic: str(a) for a in by_reaction[Reaction.REJECTED] if a.topic not in divisible}
+    too_large = frozenset(a.topic for a in by_reaction[Reaction.REJECTED] if a.topic in divisible)
     gone = frozenset(answer.topic for answer in by_reaction[Reaction.GONE])
     first = next(answer for answers in by_reaction.values() for answer in answers)
     about = f"{first.topic}: " if first.topic else ""
     return _Abort(f"the transaction was aborted: {about}{first} ({request})", rejected, gone, too_large)
+
+
+def _divisible(
+    batches: RecordBatches, partition_of: Mapping[int, TopicPartition], answers: Mapping[TopicPartition, BrokerError]
+) -> set[str]:
+    """Return the topics for which all rejected batches are too large, and have several records."""
+    topics: dict[str, bool] = {}
+    for row, at in partition_of.items():
+        if at in answers and reaction_to("Produce", answers[at]) is Reaction.REJECTED:
+            may_fit = answers[at].code in TOO_LARGE and bool(batches.records[row] > 1)
+            topics[at[0]] = topics.get(at[0], True) and may_fit
+    return {topic for topic, may_fit in topics.items() if may_fit}
 
 
 def _by_leader(

@@ -241,7 +241,7 @@ class Fetcher:
         attempt = Attempt(until)
         try:
             answer: Any = await self._client.send(node, request, attempt, "Fetch")
-        except Exception as error:  # `poll` raises it; here nobody would see it, and the broker was not asked again
+        except Exception as error:  # `poll` raises it: here nobody would see it, and no other request would follow
             answer = error
         self._answers.append((node, session, answer))
         if self._wake is not None and not self._wake.is_done:

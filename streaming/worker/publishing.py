@@ -123,6 +123,7 @@ class Task:
         """Commit the transaction, after which `read` counts; None if topics are missing. Deleted topics, and topics
         whose records or record batches the broker rejects, are found while it is sent: the transaction is then composed
         again."""
+        in_vain = 0  # attempts in a row that showed nothing new
         while True:
             self._missing |= transaction.compose(self._rejected)
             if self._missing:
@@ -138,14 +139,14 @@ class Task:
                 )
             except Aborted as aborted:
                 self._producer = aborted.producer
-                smaller = self._limits.reduce(aborted.too_large)
-                rejected = {topic: reason for topic, reason in aborted.rejected.items() if topic not in smaller}
-                if self.settings.dead_letters in {*aborted.gone, *rejected}:
+                if self.settings.dead_letters in {*aborted.gone, *aborted.rejected}:
                     raise TopicMissing(f"dead letters cannot be written: {aborted}") from aborted
-                is_new = smaller or rejected.keys() - self._rejected.keys()
-                if not is_new and transaction.aborted + 1 >= LEAST_ATTEMPTS:
+                is_new = aborted.too_large or aborted.rejected.keys() - self._rejected.keys()
+                in_vain = 0 if is_new else in_vain + 1
+                if in_vain >= LEAST_ATTEMPTS:
                     raise Unsettled(f"aborted {LEAST_ATTEMPTS} times: {aborted}") from aborted
-                self._rejected |= rejected
+                self._limits.reduce(aborted.too_large)
+                self._rejected |= aborted.rejected
                 transaction.aborted += 1
             else:
                 self._producer = committed.producer

@@ -52,7 +52,7 @@ class CoordinatorRequest(NamedTuple):
 class EncodedProduce(ProduceRequest, init=False):  # type: ignore[misc,call-arg]  # kafka-python has no types
     """A Produce request whose body is encoded already.
 
-    It is a view: TLS takes 16 KB at a time, and the rest of bytes would be copied each time.
+    `encode` returns a view: TLS takes 16 KB at a time, and would copy the rest of a `bytes` each time.
     """
 
     __slots__ = ("body",)

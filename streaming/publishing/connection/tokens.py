@@ -89,6 +89,8 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
             if error.code < 500 and error.code not in _BUSY:
                 raise Unauthenticated(f"{self._url} returned no token (kafka.client): {error.reason}") from None
             raise
+        except http.client.InvalidURL as error:
+            raise JobError(f"sasl.oauthbearer.token.endpoint.url in kafka.client cannot be used: {error}") from None
         except http.client.HTTPException as error:
             raise ConnectionError(f"{self._url} returned half an answer: {error!r}") from None
         except (ValueError, TypeError, RecursionError):

@@ -191,10 +191,14 @@ class Slots:
         self._epochs[producer.id] = following.epoch
         taken = list(pieces)
         records = [record for batches in taken for record in decoded(batches, destinations)]
-        too_large = frozenset(topic for batches in taken for topic in self._too_large(batches, destinations))
-        rejecting = self.rejecting | too_large
-        if rejected := {record.topic: "no" for record in records if record.topic in rejecting}:
-            raise Aborted("rejected", following, rejected, too_large=too_large)
+        too_large, never_fit = (
+            frozenset(topic for batches in taken for topic in self._too_large(batches, destinations, is_single))
+            for is_single in (False, True)
+        )
+        rejecting = self.rejecting | never_fit
+        rejected = {record.topic: "no" for record in records if record.topic in rejecting}
+        if rejected or too_large:
+            raise Aborted("rejected", following, rejected, too_large=too_large - never_fit)
         try:
             sent, committed = self.sink.publish(sorted(records, key=lambda record: record.topic), offsets)
         except Aborted as aborted:
@@ -203,10 +207,14 @@ class Slots:
         self._notes |= notes
         return Committed(following, sent, committed, bytes=0, records=len(records), errors={})
 
-    def _too_large(self, batches: RecordBatches, destinations: Sequence[TopicPartition]) -> Iterator[str]:
-        for size, destination in zip(batches.end - batches.begin, batches.destination, strict=True):
+    def _too_large(
+        self, batches: RecordBatches, destinations: Sequence[TopicPartition], is_single: bool
+    ) -> Iterator[str]:
+        """The topics that reject batches of single or of several records."""
+        sizes = batches.end - batches.begin
+        for size, n, destination in zip(sizes, batches.records, batches.destination, strict=True):
             topic, _ = destinations[destination]
-            if size > self.batch_bytes.get(topic, size):
+            if size > self.batch_bytes.get(topic, size) and (n == 1) == is_single:
                 yield topic
 
     def task(self, number: int, work: Callable[[], Result]) -> Result:
@@ -370,7 +378,10 @@ class Later(Executor):
     def work(self) -> None:
         while self.waiting:
             future, call = self.waiting.pop(0)
-            future.set_result(call())
+            try:
+                future.set_result(call())
+            except Exception as error:
+                future.set_exception(error)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self.ended = True

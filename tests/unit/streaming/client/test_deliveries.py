@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from itertools import islice
 from threading import Event, Thread
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, KafkaError, KafkaE
 from streaming.admin.deliveries import Delivery
 from streaming.client.deliveries import Deliveries, GroupChanged
 from streaming.errors import BrokerUnreachable, Forbidden, JobError
+from streaming.kafka.topics import TIMEOUT_S
 from tests.support.doubles.topic import Record
 
 
@@ -249,34 +251,76 @@ def test_a_group_that_begins_now_commits_the_end_of_each_partition_it_has_not_re
     assert consumer.commits == [{1: 7}]  # partition 2 was added later, and is read from its first record on
 
 
-def test_a_group_that_cannot_begin_now_returns_no_older_deliveries() -> None:
-    deliveries, consumer = of_group(given(0), record(0), record(1), End(), from_now=range(1), ends={("t", 0): 9})
-    consumer.failure = KafkaError(KafkaError.REBALANCE_IN_PROGRESS)
+class Refusing(Scripted):
+    """Its answers have an error for each partition."""
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        return [self._with_error(tp) for tp in super().committed(partitions, timeout)]
+
+    def _with_error(self, partition: TopicPartition) -> Any:
+        error = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
+        return SimpleNamespace(topic=partition.topic, partition=partition.partition, offset=OFFSET_INVALID, error=error)
+
+
+class RefusingCommits(Refusing):
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        return Scripted.committed(self, partitions, timeout)
+
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        return [self._with_error(tp) for tp in offsets]
+
+
+@pytest.mark.parametrize("refusing", [Refusing, RefusingCommits])
+def test_a_group_that_cannot_begin_now_returns_no_older_deliveries(refusing: type[Scripted]) -> None:
+    consumer: Any = refusing(given(0), record(0), record(1), End())
+    deliveries = Deliveries(consumer, "t", None, "service", False, Event())
+    deliveries._join(range(1), lambda: {("t", 0): 9})
     for _ in range(2):
-        with pytest.raises(JobError, match="t cannot be read; open the deliveries again"):
+        with pytest.raises(Forbidden, match=r"t cannot be read: .*; open the deliveries again"):
             next(deliveries)
 
 
+def test_a_group_whose_beginning_is_not_known_returns_no_older_deliveries() -> None:
+    def unreachable() -> Mapping[tuple[str, int], int]:
+        raise BrokerUnreachable("no broker answers")
+
+    consumer: Any = Scripted(given(0), record(0), record(1), End())
+    deliveries = Deliveries(consumer, "t", None, "service", False, Event())
+    deliveries._join(range(1), unreachable)
+    for _ in range(2):
+        with pytest.raises(BrokerUnreachable, match="no broker answers; open the deliveries again") as failed:
+            next(deliveries)
+        assert not failed.value.retry  # the same call cannot succeed
+
+
 class Silent(Scripted):
-    """Its brokers know the topic, but the leader of partition 1 is gone."""
+    """Partition 0 has a record every 10 s, but the leader of partition 1 is gone."""
+
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__(record(0), End(0))
+        self.clock = clock
+
+    def poll(self, timeout: float) -> Any:
+        self.clock[0] += 10.0
+        return super().poll(timeout) or record(int(self.clock[0]))
 
     def list_topics(self, topic: str, timeout: float) -> None: ...
 
     def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
-        if partition.partition == 1:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        return 0, 1
+        assert partition.partition == 1
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
 
 def test_a_leader_that_goes_away_ends_a_bounded_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streaming.client.deliveries.TIMEOUT_S", 0.0)
+    clock = [1_000.0]
+    monkeypatch.setattr("streaming.client.deliveries.time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr("streaming.kafka.clients.TIMEOUT_S", 0.0)
-    consumer: Any = Silent(record(0))
+    consumer: Any = Silent(clock)
     deliveries = Deliveries(consumer, "t", None, None, False, Event())
     deliveries._assign({0: 0, 1: 0})
-    assert next(deliveries).offset == 0
     with pytest.raises(BrokerUnreachable, match="t cannot be read"):
-        next(deliveries)
+        list(islice(deliveries, 20))
+    assert clock[0] <= 1_000.0 + 2 * TIMEOUT_S
 
 
 def test_a_reader_in_another_thread_comes_to_its_end_before_the_consumer_is_closed() -> None:

@@ -88,7 +88,8 @@ def test_the_leader_of_any_partition_that_goes_away_ends_a_bounded_reader(monkey
         return answers.pop()
 
     consumer = SlowConsumer(0)
-    consumer._left = []
+    later = iter(range(1_000))
+    monkeypatch.setattr(consumer, "consume", lambda most, timeout: [Message(next(later))])  # of partition 0
     monkeypatch.setattr(consumer, "get_watermark_offsets", watermarks)
     monkeypatch.setattr(clients, "TIMEOUT_S", 0.0)
     monkeypatch.setattr(Cluster, "topics", lambda self: SameTopics(2))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from kafka import errors
@@ -379,7 +380,7 @@ def test_an_error_of_a_partition_that_lasts_is_raised(stage: Stage, code: int, e
         stage.read(fetcher, 1, most_polls=3_000)
 
 
-def test_an_error_of_the_program_amid_a_request_is_raised(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_program_amid_a_request_is_raised(stage: Stage) -> None:
     """Such as one of a token provider during re-authentication, which kafka-python passes on."""
     fetcher = stage.fetcher(A)
     assert stage.read(fetcher, 3) == {A: [0, 1, 2]}
@@ -387,10 +388,8 @@ def test_an_error_of_the_program_amid_a_request_is_raised(stage: Stage, monkeypa
     async def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(fetcher._client, "send", broken)
-    with pytest.raises(ZeroDivisionError):
+    with patch.object(fetcher._client, "send", broken), pytest.raises(ZeroDivisionError):
         stage.read(fetcher, 1)
-    monkeypatch.undo()
 
 
 def test_a_topic_that_does_not_exist_is_an_error(stage: Stage) -> None:

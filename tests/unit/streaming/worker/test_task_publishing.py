@@ -15,6 +15,7 @@ import pytest
 from streaming.driver.slots import Slots as DriversSlots
 from streaming.errors import BrokerUnreachable, TopicMissing
 from streaming.publishing.batch_limits import BatchLimits
+from streaming.publishing.contract import LEAST_ATTEMPTS
 from streaming.publishing.delivery import DeliveryRule
 from streaming.publishing.encode import record_batches
 from streaming.rows import Published, Row, SlotReport
@@ -170,12 +171,20 @@ def test_a_topic_that_rejects_large_batches_gets_smaller_ones_and_only_this_topi
 
 
 @pytest.mark.usefixtures("nothing_learned")
-def test_a_topic_that_rejects_batches_of_any_size_is_rejected_after_some_tries() -> None:
+def test_a_topic_that_rejects_a_single_record_is_not_tried_with_smaller_batches() -> None:
     sink = ListSink()
     rows = work(subscribed(), [event(0, {"x": 1})], slots=Slots(sink, batch_bytes={"to.alice": 100}))
     assert [record.topic for record in published(sink)] == ["dead", "to.bob"]
     assert counts(rows) == [(1, {"topic_rejected": 1})]
-    assert [row.aborted for row in rows if isinstance(row, Published)] == [5]
+    assert [row.aborted for row in rows if isinstance(row, Published)] == [1]
+
+
+@pytest.mark.usefixtures("nothing_learned")
+def test_aborts_that_taught_something_do_not_count_towards_the_attempts_in_vain() -> None:
+    sink = ListSink(aborts=LEAST_ATTEMPTS - 1)
+    slots = Slots(sink, batch_bytes={"to.alice": 5_000})
+    rows = work(subscribed(), [event(offset, {"x": 1}) for offset in range(100)], slots=slots)
+    assert [row.aborted for row in rows if isinstance(row, Published)] == [4 + LEAST_ATTEMPTS - 1]
 
 
 def test_record_batches_are_no_larger_than_delivery_topics_take(monkeypatch: pytest.MonkeyPatch) -> None:
