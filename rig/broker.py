@@ -25,7 +25,7 @@ from streaming.process.class_archive import ClassArchive
 from streaming.process.jars import FETCH
 from streaming.process.java import java
 
-START_TIMEOUT_S = 300.0
+START_TIMEOUT_S = 600.0
 STOP_TIMEOUT_S = 20.0
 LOOPBACK = "127.0.0.1"
 _ports = random.SystemRandom()  # two processes with one seed would try the same ports

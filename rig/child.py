@@ -16,7 +16,7 @@ from streaming.errors import JobError
 from streaming.process.child import die_with_parent
 
 HOME = Path(__file__).resolve().parents[1]
-STOP_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 600.0
 
 
 def tell(**what: Any) -> None:

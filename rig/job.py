@@ -24,7 +24,7 @@ from streaming.process.child import die_with_parent
 
 # The first start on a machine writes the archive of Java's classes at its end; after a standstill of the broker a
 # transaction has to be ended.
-STOP_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 600.0
 LINES = 60  # of a log, that are shown
 
 
@@ -158,11 +158,14 @@ class JobProcess(LoggedProcess):
 
     def wait_until_running(self, quiet_s: float) -> None:
         """Wait until it has logged that it runs, since it was started. Raises JobError once it has logged nothing for
-        that long: on a busy machine a start takes its time."""
+        that long, and after ten times as long: on a busy machine a start takes its time."""
+        until = time.monotonic() + 10 * quiet_s
         while True:
             size = self._logged()
             if len(self.lines("job_started")) > self._runs:
                 return
+            if time.monotonic() > until:
+                raise JobError(f"not running within {10 * quiet_s:.0f} s:\n{self.last_lines()}")
             self.wait_for("running", partial(self._has_logged_more_than, size), quiet_s)
 
     def _logged(self) -> int:

@@ -32,7 +32,7 @@ from streaming.kafka.topics import TIMEOUT_S
 from streaming.latencies import STAGES, TOTAL, Latencies
 
 START_TIMEOUT_S = 300.0  # of the job
-QUIET_S = 120.0  # the demo gives up after this time without progress
+QUIET_S = 300.0  # the demo gives up after this time without progress
 FIRST = 2_000  # events of a job that has just started: Java's code is not compiled yet
 PORTION = 250  # of them at once
 PATIENCE_S = 10.0  # for a portion to be matched

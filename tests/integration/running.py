@@ -110,9 +110,18 @@ def job(sluice: CommandLine, *flags: str, fresh: bool = False) -> Iterator[Job]:
 
 def records(kafka: str, topic: str, least: int = 0) -> list[Any]:
     """Return all committed records of a topic, at least `least`, read by another client library than the writer's."""
-    consumer = KafkaConsumer(bootstrap_servers=kafka, isolation_level="read_committed", enable_auto_commit=False)
+    wait_ms = int(1_000 * PATIENCE_S)  # 30 s by default, which a busy machine may take
+    consumer = KafkaConsumer(
+        bootstrap_servers=kafka,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        bootstrap_timeout_ms=wait_ms,
+        request_timeout_ms=wait_ms,
+        connections_max_idle_ms=2 * wait_ms,
+    )
     try:
         parts = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic) or ()]
+        assert parts or not least, f"there is no topic {topic}"
         consumer.assign(parts)
         consumer.seek_to_beginning()
         ends = consumer.end_offsets(parts)

@@ -36,7 +36,13 @@ class Load:
             thread.join()
 
     def _run(self) -> None:
-        producer = Producer({"bootstrap.servers": self.kafka, "topic.metadata.refresh.interval.ms": 500})
+        producer = Producer(
+            {
+                "bootstrap.servers": self.kafka,
+                "topic.metadata.refresh.interval.ms": 500,
+                "enable.idempotence": True,  # a record that is sent again after a pause of the broker is there once
+            }
+        )
         while not self._ended.wait(1 / PER_S):
             partition = self.sent % self.partitions
             try:

@@ -74,3 +74,8 @@ def test_a_slow_start_is_waited_for_as_long_as_it_logs(tmp_path: Path, monkeypat
 def test_a_start_that_logs_nothing_more_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(JobError, match=r"(?s)not running within 300 s:.*kernels_compiling"):
         waited(tmp_path, monkeypatch, ['{"event":"kernels_compiling"}'])
+
+
+def test_a_start_that_logs_again_and_again_is_given_up_at_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(JobError, match="not running within 3000 s"):
+        waited(tmp_path, monkeypatch, ['{"event":"job_restarted"}'] * 100)

@@ -250,7 +250,7 @@ def test_a_replay_that_is_killed_goes_on_and_every_delivery_is_there_once(
     sluice("subscribe", stdin=lines(subscription("s", "alice", x=[1])))
     produce(settings, *((n % 2, n // 100, *numbered("json", n, 1)) for n in range(total)))
     seen = 0
-    for flags in (("--from", "1d", "--rate", "50"), ("--rate", "80")):
+    for flags in (("--from", "1d", "--rate", "5"), ("--rate", "8")):
         with running(sluice, "--name", "n", *flags) as victim:
             seen = until_more_than(seen, settings, to, victim.process)
             assert seen < total, "it was to be killed in the middle"
@@ -280,14 +280,14 @@ def test_a_signal_stops_it_after_the_transaction_in_hand_and_a_second_one_of_its
     total, to = 3_000, f"{sluice.name}.to.alice"
     sluice("subscribe", stdin=lines(subscription("s", "alice", x=[1])))
     produce(settings, *((n % 2, n // 100, *numbered("json", n, 1)) for n in range(total)))
-    with running(sluice, "--from", "1d", "--rate", "100") as first:
+    with running(sluice, "--from", "1d", "--rate", "5") as first:
         until_more_than(0, settings, to, first.process)
         first.process.send_signal(signal.SIGTERM)
         code, said = first.ended()
     assert code == 130
     seen = len(numbers(settings, to))
     (name,) = {line.split("--name ")[1].split("`")[0] for line in said.splitlines() if line.startswith("stopped")}
-    with running(sluice, "--name", name, "--rate", "20") as older:
+    with running(sluice, "--name", name, "--rate", "4") as older:
         until_more_than(seen, settings, to, older.process)
         newer = json.loads(sluice("replay", "s", "--name", name, "--json"))
         code, said = older.ended()

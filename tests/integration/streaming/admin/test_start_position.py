@@ -46,7 +46,9 @@ class Flow:
 
     def __init__(self, settings: Settings, topic: str = "", first: int = 0) -> None:
         self._topic = topic or settings.events.topic
-        self._producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 2})
+        brokers = settings.kafka.bootstrap_servers
+        # Idempotent: a record that is sent again after a pause of the broker is there once.
+        self._producer = Producer({"bootstrap.servers": brokers, "linger.ms": 2, "enable.idempotence": True})
         self._numbers = itertools.count(first)
         self.count = first
         self._end = threading.Event()
@@ -155,7 +157,7 @@ def test_past_events_are_joined_to_live_ones_while_events_flow(sluice: CommandLi
 
 # What a command says just before a step; it is killed there, or a random moment later.
 STEPS = ("written to", "in force from", "offsets of", "offsets of")
-SLOWLY = ("--rate", "200")  # so that it is not done before it is killed
+SLOWLY = ("--rate", "5")  # so that it is not done before it is killed
 LATE_S = 60.0  # one that follows says nothing more once all is done
 
 

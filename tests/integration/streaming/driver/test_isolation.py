@@ -97,10 +97,10 @@ def test_a_worker_that_hangs_in_the_middle_of_a_batch_is_killed_and_nothing_is_l
     name, many = sluice.name, 60_000
     sluice("topics", "create")
     sluice("subscribe", stdin=lines(subscription("a", "alice", n=[{"exists": True}])))
-    flags = ["-s", "kafka.client.transaction.timeout.ms=5000"]  # a batch may take twice that
-    daemon = DAEMON
+    flags, daemon = [], DAEMON
     if by_time:
         daemon = SLOW_DAEMON
+        flags += ["-s", "kafka.client.transaction.timeout.ms=5000"]  # a batch may take twice that
         flags += ["-s", f"spark.options.spark.python.daemon.module={daemon}"]
     with job(sluice, *flags) as running:
 

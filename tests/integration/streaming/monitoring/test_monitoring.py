@@ -97,15 +97,19 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
             worker.send(signal.SIGSTOP)
         try:
             sluice("produce", stdin=lines(*({"n": n} for n in range(10, 100))))
-            running.until("warned", lambda: len(warnings(running)) > before)
-            line = warnings(running)[before]
-            assert (line["level"], line["stage"]) == ("warning", "match")
-            assert line["stalled_s"] > 10
+
+            def stalled() -> list[Any]:
+                return [line for line in warnings(running)[before:] if line["stage"] == "match"]
+
+            running.until("warned", stalled)
+            line = stalled()[0]
+            assert line["level"] == "warning"
+            assert line["stalled_s"] >= 10  # rounded
             assert "Spark's Python workers" in line["hint"]
             code, body = ask(f"{url}/ready")
             assert code == 503
-            (reason,) = json.loads(body)["reasons"]
-            assert reason.startswith(f"batch {line['batch_id']} has made no progress in its stage 'match' for ")
+            about = f"batch {line['batch_id']} has made no progress in its stage 'match' for "
+            assert any(reason.startswith(about) for reason in json.loads(body)["reasons"])
             assert ask(f"{url}/health")[0] == 200
             assert running.total("event_count") == 10
         finally:
@@ -114,7 +118,8 @@ def test_a_worker_that_hangs_is_in_the_log_and_in_ready_until_it_goes_on(sluice:
         running.until("done", lambda: running.total("event_count") == 100)
         running.until("ready again", lambda: ask(f"{url}/ready")[0] == 200)
         running.until("going on", lambda: line["batch_id"] in continued(running))
-        assert [one["batch_id"] for one in warnings(running)].count(line["batch_id"]) == 1
+        warned = [one["batch_id"] for one in warnings(running)]
+        assert 1 <= warned.count(line["batch_id"]) == continued(running).count(line["batch_id"])
         assert sorted(json.loads(record.value)["n"] for record in records(kafka, f"{name}.to.alice")) == list(
             range(100)
         )
@@ -159,8 +164,7 @@ def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_th
             worker.send(signal.SIGSTOP)
         try:
             running.until("not alive", lambda: ask(f"{url}/health")[0] == 503)
-            (reason,) = status()["health"]["reasons"]
-            assert reason.startswith("nothing was committed for ")
+            assert any(reason.startswith("nothing was committed for ") for reason in status()["health"]["reasons"])
         finally:
             for worker in workers:
                 worker.send(signal.SIGCONT)
@@ -168,8 +172,8 @@ def test_a_batch_that_takes_long_is_alive_while_its_tasks_commit_and_not_once_th
         running.until("done", lambda: running.total("event_count") > (pieces + hanging) * rows)
 
 
-def continued(running: Job) -> set[int]:
-    return {line["batch_id"] for line in running.lines if line["event"] == "batch_resumed"}
+def continued(running: Job) -> list[int]:
+    return [line["batch_id"] for line in running.lines if line["event"] == "batch_resumed"]
 
 
 def warnings(running: Job) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +117,32 @@ def test_records_of_others_are_left_out() -> None:
     strange = [Record("metrics", b"bob", value, []) for value in (b"{", b"7", b'{"query":"q"}', b'{"query":"q","x":1}')]
     assert again([*written(totals), *strange]).size == (0, 0)
     assert read_metrics(b'{"query":"q","subscriber":"a","matches":1,"since_ms":1,"last_event_ms":null}') is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("subscriber", 5),
+        ("query", None),
+        ("matches", 1e30),
+        ("matches", -1),
+        ("bytes", 2**63),
+        ("dead_letters", {"x": 1e30}),
+    ],
+)
+def test_records_of_others_with_other_types_and_ranges_are_left_out(name: str, value: object) -> None:
+    good: dict[str, object] = {
+        "query": "q",
+        "subscriber": "a",
+        "matches": 1,
+        "deliveries": 1,
+        "bytes": 1,
+        "dead_letters": {},
+        "last_event_ms": 0,
+        "since_ms": 1,
+    }
+    assert read_metrics(orjson.dumps(good)) is not None
+    assert read_metrics(orjson.dumps(good | {name: value})) is None
 
 
 def test_a_subscription_that_moves_to_another_subscriber_begins_anew() -> None:
