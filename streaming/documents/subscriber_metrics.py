@@ -11,7 +11,7 @@ timestamp. No subscriber has a slash in its name. When one is gone for good, its
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -82,14 +82,25 @@ def read_metrics(value: bytes) -> SubscriberMetrics | SubscriptionMetrics | None
     try:
         document = orjson.loads(value)
         common = document["query"], document["subscriber"]
-        ends = int(document["last_event_ms"] or 0), int(document["since_ms"])
-        matches = int(document["matches"])
+        if not all(isinstance(name, str) for name in common):
+            return None
+        ends = _number(document["last_event_ms"] or 0), _number(document["since_ms"])
+        matches = _number(document["matches"])
         if "subscription" in document:
             return SubscriptionMetrics(*common, str(document["subscription"]), matches, *ends)
-        letters = {str(reason): int(n) for reason, n in document["dead_letters"].items()}
-        return SubscriberMetrics(*common, int(document["deliveries"]), int(document["bytes"]), matches, letters, *ends)
-    except (ValueError, LookupError, TypeError, AttributeError):
+        letters = {str(reason): _number(n) for reason, n in document["dead_letters"].items()}
+        deliveries, size = _number(document["deliveries"]), _number(document["bytes"])
+        return SubscriberMetrics(*common, deliveries, size, matches, letters, *ends)
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
         return None
+
+
+def _number(value: Any) -> int:
+    """A number that fits a count. Raises ValueError, TypeError or OverflowError."""
+    number = int(value)
+    if not 0 <= number < 1 << 63:
+        raise ValueError(number)
+    return number
 
 
 def _ends(query: str, last_event_ms: int, since_ms: int, written_ms: int) -> bytes:

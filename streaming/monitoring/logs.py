@@ -27,15 +27,18 @@ def configure(format: str, level: str, query: str = "") -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     root.propagate = False
-    for py4j in (logging.getLogger(), logging.getLogger("py4j.clientserver")):
-        py4j.addFilter(_is_no_broken_connection)
+    logging.getLogger().addFilter(_is_of_others)
+    logging.getLogger("py4j.clientserver").addFilter(_is_no_broken_connection)
+
+
+# With Spark's JVM each connection to it ends, for which py4j writes tracebacks, some of them by the root logger. It
+# also raises the error, and the job reports the end of the JVM.
+def _is_of_others(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
 
 
 def _is_no_broken_connection(record: logging.LogRecord) -> bool:
-    """Whether a line of py4j is to be written. With Spark's JVM each connection to it ends, for which py4j writes a
-    traceback; it also raises the error, and the job reports the end of the JVM."""
-    error = record.exc_info[1] if record.exc_info else None
-    return record.module != "java_gateway" and not isinstance(error, ConnectionError)
+    return not (record.exc_info and isinstance(record.exc_info[1], ConnectionError))
 
 
 def name(record: logging.LogRecord) -> str:
