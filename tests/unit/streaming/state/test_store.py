@@ -352,7 +352,8 @@ def test_a_manifest_that_cannot_be_opened_for_want_of_descriptors_keeps_its_part
 
     with monkeypatch.context() as patch:
         patch.setattr("streaming.state.store.packing.read", scarce)
-        for work in (store.clean, partial(store.delete, files), partial(saved, store, grown(third, 6, version=40), files)):
+        save = partial(saved, store, grown(third, 6, version=40), files)
+        for work in (store.clean, partial(store.delete, files), save):
             with pytest.raises(OSError, match="Too many open files"):
                 work()
     assert {*names(store)} >= {*before}
