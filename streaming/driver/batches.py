@@ -34,7 +34,7 @@ class SparkBatches:
     """
 
     def __init__(self, pipeline: Pipeline, at_the_end: Callable[[int], bool] = lambda number: False) -> None:
-        """`at_the_end` tells whether there is nothing to read behind the batch of a number."""
+        """`at_the_end` returns whether there is nothing to read behind the batch of a number."""
         self._pipeline = pipeline
         self._at_the_end = at_the_end
         self._turn = threading.Lock()

@@ -172,5 +172,5 @@ def _client(bootstrap_servers: str, options: tuple[tuple[str, str], ...]) -> Cli
 
 @lru_cache(1)
 def _limits(most_bytes: int) -> BatchLimits:
-    """What this process has learned about the limits of topics."""
+    """The limits of topics, as far as this process has learned them."""
     return BatchLimits(most_bytes)

@@ -207,7 +207,7 @@ def test_other_interpreters_and_environments_are_not_forked(master: str, options
 @on_linux
 @pytest.mark.parametrize(("directory", "printed"), [(HOME, ""), (HOME / "missing", "FileNotFoundError")])
 def test_a_process_that_is_killed_while_it_hands_over_leaves_no_trace(directory: Path, printed: str) -> None:
-    """What is forked prints its own errors."""
+    """A forked process prints its own errors."""
     read, written = os.pipe()
     with served("local[2]", {}) as address, open(read) as output:
         with socket.socket(socket.AF_UNIX) as spark:
