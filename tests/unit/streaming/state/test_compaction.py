@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from matchers import ALGORITHMS, Matcher, SubscriptionTable
+from matchers import ALGORITHMS, Matcher, SubscriptionTable, flat_file
 from matchers.contract.algorithm import Algorithm
 from matchers.index.snapshot import Part, Snapshot
 from matchers.language.lowering import lower
@@ -526,7 +526,8 @@ def test_a_damaged_file_is_not_compacted_and_ends_the_job_for_now(tmp_path: Path
     until(lambda: bool(later.waiting))
     for path in parts_of(compactor_of(state)._store):
         content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 1
+        arrays = len(flat_file.MAGIC) + 8 + int.from_bytes(content[len(flat_file.MAGIC) :][:4], "little")
+        content[arrays:] = bytes(byte ^ 1 for byte in content[arrays:])  # most bytes are padding
         path.write_bytes(content)
     with pytest.raises(StorageFailed, match="is damaged") as damaged:
         until(lambda: worked(state, later) and False)
