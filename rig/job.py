@@ -161,18 +161,15 @@ class JobProcess(LoggedProcess):
         that long, and after ten times as long: on a busy machine a start takes its time."""
         until = time.monotonic() + 10 * quiet_s
         while True:
-            size = self._logged()
+            size = self.log.stat().st_size
             if len(self.lines("job_started")) > self._runs:
                 return
             if time.monotonic() > until:
                 raise JobError(f"not running within {10 * quiet_s:.0f} s:\n{self.last_lines()}")
             self.wait_for("running", partial(self._has_logged_more_than, size), quiet_s)
 
-    def _logged(self) -> int:
-        return self.log.stat().st_size
-
     def _has_logged_more_than(self, size: int) -> bool:
-        return self._logged() > size
+        return self.log.stat().st_size > size
 
     def ask_to_stop(self) -> None:
         """Ask it to end after the current batch. It is asked once: a second signal would not wait."""

@@ -82,9 +82,8 @@ class Pipeline:
     deleted: DeletedEvents = field(default_factory=DeletedEvents)
     missing_topics: MissingTopicsCache = field(default_factory=MissingTopicsCache, init=False)
     last: Report | None = field(default=None, init=False)  # of the last batch that had rows
-    _without_rows: Counter[str] = field(
-        default_factory=Counter, init=False
-    )  # counts since then, such as of lost workers
+    # Counts of batches without rows, such as of lost workers: the next batch that has rows reports them.
+    _without_rows: Counter[str] = field(default_factory=Counter, init=False)
     _kept_s: float = field(default_factory=time.monotonic, init=False)  # when all offsets were committed
 
     def __post_init__(self) -> None:

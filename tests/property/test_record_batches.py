@@ -170,7 +170,7 @@ def test_headers_of_an_event_are_those_of_the_definition(
 
 
 def form(batch_bytes: Sequence[int] = (1_000_000,), compression: str = "none") -> Format:
-    """Of as many destinations as there are limits."""
+    """Return a format that has a destination for each limit."""
     most = np.array(batch_bytes, np.int64)
     return Format(PRODUCER, np.zeros_like(most), most, NOW_MS, compression)
 
