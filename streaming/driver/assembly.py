@@ -152,6 +152,12 @@ def owned(settings: Settings, lineage: str, sources: SourceTopics, topics: Topic
         yield slots
 
 
+def owns(settings: Settings, owner: Owner) -> bool:
+    """Whether no other process has taken the query over since; for any thread. Raises JobError."""
+    with closing(Client(settings.kafka.bootstrap_servers, settings.kafka.client)) as client:
+        return owner.is_last(client)
+
+
 def restored(
     settings: Settings, names: TopicNames, empty: Snapshot, topics: Topics, owner: Owner, store: Store
 ) -> tuple[Restored, int, dict[SourcePartition, int]]:
@@ -232,6 +238,8 @@ def state(
 ) -> State:
     """The state; `background` has the processes that compact it, and `pending_index` is the index that it lacks."""
     share, lend = _sharing(store, spark)
+    for path in restored.files.values():
+        lend(path)
     return State(
         snapshot=restored.snapshot,
         broadcast=spark.broadcast,
@@ -246,14 +254,19 @@ def state(
 def _sharing(
     store: Store, spark: SparkContext
 ) -> tuple[Callable[[Path], SharedFile | RemoteFile] | None, Callable[[Path], object]]:
-    """`share` of a State and `lend` of its Compactor: executors get files from us, or from where the copy of the state
-    lies. On our host they see them."""
+    """`share` of a State and `lend` of its Compactor: executors get files from where the copy of the state lies, those
+    that are not there yet from us. On our host they see them."""
     copy = store.copy
     if not on_cluster(spark.master):
         return None, lambda path: None
     if copy is None:
         return partial(SharedFile, spark), lambda path: None
-    return (lambda path: RemoteFile.added(spark, copy.lend(path), partial(copy.back, path.name))), copy.lend
+
+    def share(path: Path) -> SharedFile | RemoteFile:
+        url = copy.lent(path.name)
+        return SharedFile(spark, path) if url is None else RemoteFile.added(spark, url, partial(copy.back, path.name))
+
+    return share, copy.lend
 
 
 def pipeline(

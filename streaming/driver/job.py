@@ -127,7 +127,10 @@ class JobRun:
         with (
             assembly.owned(settings, self.lineage, names.sources, topics) as slots,
             assembly.monitored(settings, names.sources, watch, self.past, standby) as (monitor, url),
-            self._restoring(partial(assembly.restored, settings, names, empty, topics, slots.owner)) as restored_with,
+            self._restoring(
+                partial(assembly.restored, settings, names, empty, topics, slots.owner),
+                partial(assembly.owns, settings, slots.owner),
+            ) as restored_with,
             processes(1, BACKGROUND_NICENESS) as background,
             ThreadPoolExecutor(1) as compiler,
             processes(os.cpu_count() or 1, BACKGROUND_NICENESS) as compilers,
@@ -169,15 +172,18 @@ class JobRun:
         log.info("job_stopped")
 
     @contextmanager
-    def _restoring(self, restore: Callable[[Store], T]) -> Iterator[Callable[[SparkSession], tuple[Store, T]]]:
-        """Restore the state: from a local checkpoint while Spark starts, from any other with Spark's help. Gives a
-        function that waits for the result."""
+    def _restoring(
+        self, restore: Callable[[Store], T], owns: Callable[[], bool]
+    ) -> Iterator[Callable[[SparkSession], tuple[Store, T]]]:
+        """Restore the state: from a local checkpoint while Spark starts, from any other with Spark's help, as long as
+        this process `owns` the query. Gives a function that waits for the result."""
         location = self.settings.query.checkpoint
         directory = checkpoint.state(location, self.scratch)
         bounds = tenants.checksum(self.settings)
 
         def from_remote(spark: SparkSession) -> tuple[Store, T]:
-            store = Store(directory, remote.opened(spark, location, self.settings.query.name, directory), bounds)
+            copy = remote.opened(spark, location, self.settings.query.name, directory, owns)
+            store = Store(directory, copy, bounds)
             return store, restore(store)
 
         if not checkpoint.is_local(location):

@@ -111,6 +111,12 @@ class Owner:
                 if attempt + 1 == CLAIMS:
                     raise
 
+    def is_last(self, client: Client) -> bool:
+        """Whether no other process has claimed the offsets since. Asks by a client of its own, since it is for threads
+        that do not publish."""
+        noted = committed_offsets(client, self.query, self._deciding, stable=False)
+        return {_owner(offset.note) for offset in noted.values()} <= {self.name}
+
     def keep(self) -> None:
         """Commit all our last offsets again: brokers delete offsets that were not committed for long, partition by
         partition. Call while no slot has a transaction. Raises Fenced if another process has taken over."""

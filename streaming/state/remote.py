@@ -17,7 +17,7 @@ import json
 import threading
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -120,19 +120,18 @@ def _checksum(file: Path) -> str:
 class Copy:
     """A copy of a local directory of the saved state. One process at a time writes it: the last one that took over.
 
-    Raises StorageFailed, and Fenced if another process has taken over.
+    A process that was replaced before it came here deletes the file of its successor. So a process whose file is gone
+    puts it back if it still `owns` the query. Raises StorageFailed, and Fenced if another process has taken over.
     """
 
-    def __init__(self, directory: Files, local: Path) -> None:
-        """Take over, and bring the files that are there to `local`, which is empty."""
+    def __init__(self, directory: Files, local: Path, owns: Callable[[], bool] = lambda: False) -> None:
+        """Take over, and bring the files that are there to `local`, which is empty. `owns` raises JobError."""
         self._directory = directory
+        self._local = local
+        self._owns = owns
         self._owner = f"{OWNER}{uuid.uuid4().hex}"
-        self._put(local / "empty", self._owner, "")
-        names = directory.names()
-        for name in names - {self._owner}:
-            if name.startswith(OWNER):
-                directory.delete(name)
-        self._there = {name for name in names if not name.startswith((OWNER, REJECTED))}  # parts and manifests
+        names = self._claimed()
+        self._there = _of_versions(names)
         with ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as downloads:
             downloaded = {name: downloads.submit(directory.get, name, local / name) for name in self._there}
         self._leave_out({name: download.exception() for name, download in downloaded.items()}, local)
@@ -155,19 +154,26 @@ class Copy:
             log.warning("saved_state_rejected", file=name, **error_fields(error))
             (local / name).unlink(missing_ok=True)
 
-    def lend(self, part: Path) -> str:
-        """The URL of a part, which is kept there until it is taken `back`. Copies it first if it is not there."""
-        with self._deciding:
-            self._lent.add(part.name)
-            there = part.name in self._there
-        if not there:
+    def lend(self, part: Path) -> None:
+        """Keep a part there until it is taken `back`. Copies it first if it is not there."""
+        if self.lent(part.name) is None:
+            with self._deciding:
+                self._lent.add(part.name)
             try:
                 with self._writing:
                     self._send(part.name, part)
             except BaseException:
                 self.back(part.name)
                 raise
-        return f"{self._directory.url}/{part.name}"
+
+    def lent(self, part: str) -> str | None:
+        """The URL of the part of this name, which is kept there until it is taken `back`; None if it is not there yet.
+        Never waits."""
+        with self._deciding:
+            if part not in self._there:
+                return None
+            self._lent.add(part)
+        return f"{self._directory.url}/{part}"
 
     def back(self, part: str) -> None:
         """Let the next `update` delete the part of this name."""
@@ -180,31 +186,29 @@ class Copy:
             content = rejected.read_bytes()
             if content == self._rejected:
                 return
-            self._check()
+            self._checked()
             name = f"{REJECTED}{uuid.uuid4().hex}"
             self._directory.put(rejected, name)
-            for old in self._rejections:
+            for old in self._rejections - {name}:
                 self._directory.delete(old)
             self._rejections, self._rejected = {name}, content
 
     def update(self, parts: Iterable[Path], manifests: Iterable[Path]) -> None:
         """Make these the parts and manifests that are there, and those that are in use."""
         with self._writing:
-            self._check()
+            names = self._checked()
+            with self._deciding:
+                self._there &= names
             named = {file.name: file for file in parts}
             named |= {f"{file.name}-{_checksum(file)}": file for file in manifests}
             for name, file in named.items():
                 self._send(name, file)
-            for name in sorted(self._there - named.keys(), reverse=True):  # manifests before parts
+            for name in sorted(_of_versions(names) - named.keys(), reverse=True):  # manifests before parts
                 with self._deciding:
                     if name in self._lent:
                         continue
                     self._there.discard(name)
-                try:
-                    self._directory.delete(name)
-                except BaseException:
-                    self._there.add(name)
-                    raise
+                self._directory.delete(name)
 
     def _send(self, name: str, file: Path) -> None:
         if name not in self._there:
@@ -224,19 +228,39 @@ class Copy:
         rejections.write(file, places)
         return file.read_bytes()
 
-    def _check(self) -> None:
-        if self._owner not in self._directory.names():
+    def _checked(self) -> set[str]:
+        """The names of all files. Raises Fenced if another process has taken over."""
+        names = self._directory.names()
+        if self._owner in names:
+            return names
+        if not self._owns():
             raise Fenced("another job has taken over the checkpoint")
+        names = self._claimed()
+        # The other process may have deleted ours and left its own.
+        self._rejections, self._rejected = {name for name in names if name.startswith(REJECTED)}, b""
+        return names
 
-    def _put(self, file: Path, name: str, text: str) -> None:
-        file.write_text(text)
-        self._directory.put(file, name)
-        file.unlink()
+    def _claimed(self) -> set[str]:
+        """Put our file in the place of all others of its kind; returns the names of all files."""
+        empty = self._local / f"empty-{uuid.uuid4().hex}"
+        empty.touch()
+        self._directory.put(empty, self._owner)
+        empty.unlink()
+        names = self._directory.names()
+        for name in names - {self._owner}:
+            if name.startswith(OWNER):
+                self._directory.delete(name)
+        return names
 
 
-def opened(spark: SparkSession, location: str, query: str, local: Path) -> Copy:
-    """The copy below a checkpoint's URL, whose files are then in `local`. Raises StorageFailed, and CheckpointInUse if
-    it belongs to another query."""
+def _of_versions(names: set[str]) -> set[str]:
+    """The parts and manifests among these."""
+    return {name for name in names if not name.startswith((OWNER, REJECTED))}
+
+
+def opened(spark: SparkSession, location: str, query: str, local: Path, owns: Callable[[], bool]) -> Copy:
+    """The copy below a checkpoint's URL, whose files are then in `local`, for a process that `owns` the query. Raises
+    StorageFailed, and CheckpointInUse if it belongs to another query."""
     local.mkdir(parents=True)
     home = Directory(spark, location)
     file = local / "query.json"
@@ -246,4 +270,4 @@ def opened(spark: SparkSession, location: str, query: str, local: Path) -> Copy:
     file.write_text(json.dumps({"query": query}) + "\n")
     home.put(file, file.name)
     file.unlink()
-    return Copy(Directory(spark, f"{location.rstrip('/')}/state"), local)
+    return Copy(Directory(spark, f"{location.rstrip('/')}/state"), local, owns)

@@ -76,6 +76,17 @@ def test_whoever_takes_over_claims_what_is_committed_at_once(broker: Brokers) ->
         owner("a", again=True)
 
 
+def test_an_owner_is_the_last_one_until_another_has_claimed(broker: Brokers) -> None:
+    one = owner("a")
+    assert one.is_last(Client("", {}))
+    one.publish([], dict.fromkeys(PLACES, 5))
+    assert one.is_last(Client("", {}))
+    other = owner("b")
+    assert not other.is_last(Client("", {}))
+    other.committed(PLACES[:1])
+    assert not one.is_last(Client("", {}))
+
+
 def test_what_an_older_owner_committed_for_a_topic_that_was_left_out_since_replaces_nobody(broker: Brokers) -> None:
     owner("a", claims=False).publish([], dict.fromkeys(PLACES, 5))
     kept = PLACES[1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,7 +77,7 @@ class DyingDirectory:
     def delete(self, name: str) -> None:
         if self._dies():
             raise Killed
-        (self.directory / name).unlink()
+        (self.directory / name).unlink(missing_ok=True)
 
     def _dies(self) -> bool:
         if self.lives is None:
@@ -88,13 +89,16 @@ class DyingDirectory:
 class Host:
     """A process that takes over: a store in a local directory of its own, and what it found."""
 
-    def __init__(self, tmp_path: Path, lives: int | None = None, unreadable: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, tmp_path: Path, lives: int | None = None, unreadable: frozenset[str] = frozenset(), *, owns: bool = False
+    ) -> None:
         there = tmp_path / "elsewhere"
         there.mkdir(exist_ok=True)
         local = tmp_path / f"host{len(list(tmp_path.iterdir()))}"
         local.mkdir()
         self.elsewhere = DyingDirectory(there, unreadable=unreadable)
-        self.store = Store(local, Copy(self.elsewhere, local))
+        self.owns = owns  # the query, as Kafka has it, once another process has come here
+        self.store = Store(local, Copy(self.elsewhere, local, lambda: self.owns))
         self.elsewhere.lives = lives
         loaded = self.store.load(EMPTY, {0: 1_000})
         self.files: dict[Part, Path] = {} if loaded is None else loaded[1]
@@ -169,20 +173,42 @@ def test_a_process_that_was_replaced_changes_nothing_any_more(tmp_path: Path) ->
     assert Host(tmp_path).snapshot.version == 20
 
 
+def test_a_process_that_was_replaced_before_it_came_here_does_not_end_its_successor(tmp_path: Path) -> None:
+    Host(tmp_path).save(SECOND)
+    last = Host(tmp_path, owns=True)
+    last.store.reject([(0, 25)])
+    replaced = Host(tmp_path)  # it claimed the query before the last one did, and comes here later
+    replaced.store.reject([(0, 26)])
+    replaced.save(JOINED)
+    replaced.save(grown(JOINED, 6, version=21))  # which deletes the parts of SECOND
+    last.save(grown(last.snapshot, 4, 5, version=30))
+    with pytest.raises(Fenced):
+        replaced.save(JOINED)
+    with pytest.raises(Fenced):
+        replaced.store.reject([(0, 27)])
+    other = Host(tmp_path)
+    assert (other.snapshot.version, len(other.snapshot)) == (30, len(THIRD))
+    assert other.store.rejected() == {(0, 25)}
+    kinds = Counter(name.partition("-")[0] for name in other.elsewhere.names())
+    assert kinds == {"owner": 1, "part": 3, "rejected": 1, "version": 2}
+
+
 def lent(one: Host) -> tuple[Copy, Path]:
     """A part that is in no manifest yet, and lent to executors."""
     one.save(FIRST)
     assert one.store.copy is not None
     part = one.store.new_path()
     part.write_bytes(b"a part that no manifest names yet")
-    assert one.store.copy.lend(part) == f"there:///{part.name}"
+    assert one.store.copy.lent(part.name) is None
+    one.store.copy.lend(part)
+    assert one.store.copy.lent(part.name) == f"there:///{part.name}"
     return one.store.copy, part
 
 
 def test_what_executors_still_fetch_is_kept_until_it_is_given_back(tmp_path: Path) -> None:
     one = Host(tmp_path)
     copy, part = lent(one)
-    assert copy.lend(part) == f"there:///{part.name}"
+    copy.lend(part)
     one.save(SECOND)
     assert (one.elsewhere.directory / part.name).read_bytes() == part.read_bytes()
     copy.back(part.name)
