@@ -32,6 +32,7 @@ import orjson
 from streaming.admin import change_acks
 from streaming.admin.change_acks import ChangeRejected, PendingChanges, Unanswered
 from streaming.admin.subscription_topic import StoredSubscription
+from streaming.documents.change_order import records_read
 from streaming.documents.messages import partition_of
 from streaming.documents.records import START
 from streaming.documents.starts import OLDEST, Offsets, Start, as_json, parsed_offsets
@@ -192,14 +193,9 @@ def _histories(cluster: Cluster, settings: Settings, ids: Iterable[str]) -> dict
 
 
 def oldest_first(statuses: Collection[tuple[int, Status]]) -> list[Status]:
-    """Order the statuses of an id, each with its partition. They lie in one, in order, unless partitions were added.
-    Only then does the version decide: it falls when a tenant is left out."""
-    by_version = len({partition for partition, _ in statuses}) > 1
-    return [status for _, status in (sorted(statuses, key=_version) if by_version else statuses)]
-
-
-def _version(status: tuple[int, Status]) -> int:
-    return int(status[1]["version"])
+    """Order the statuses of an id, each with its partition. They lie in one, in order, unless partitions were added."""
+    found = [status for _, status in statuses]
+    return sorted(found, key=records_read) if len({partition for partition, _ in statuses}) > 1 else found
 
 
 def _up_to(word: StoredSubscription, statuses: Iterable[Status]) -> list[Status]:

@@ -10,6 +10,7 @@ import orjson
 from confluent_kafka import Message
 
 from streaming.admin.change_acks import ChangeAck
+from streaming.documents.change_order import records_read
 from streaming.documents.messages import place_of
 from streaming.documents.subscriptions import id_of
 
@@ -65,8 +66,8 @@ def statuses_of(
             status, (partition, _) = orjson.loads(value), place_of(record)
             if (status.get("topic_id") or topic_id) != topic_id:  # earlier versions do not name it
                 continue
-            # Within a partition the last one counts, whatever its version.
-            if partition_of.get(id, partition) == partition or status.get("version", 0) >= last[id].get("version", 0):
+            # Within a partition the last one counts.
+            if partition_of.get(id, partition) == partition or records_read(status) >= records_read(last[id]):
                 last[id], partition_of[id] = status, partition
     waiting: dict[str, tuple[int, int]] = {}
     for record in changes:

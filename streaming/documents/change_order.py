@@ -47,6 +47,13 @@ class Decision(NamedTuple):
         return None if self.unsubscribed else self.word
 
 
+def records_read(status: Mapping[str, Any]) -> int:
+    """The offsets that the job had read in the subscriptions topic of a status, added up. The sum grows from batch to
+    batch; a version falls where a tenant is left out, but statuses of earlier versions have nothing else."""
+    read_up_to: Mapping[str, int] = status.get("read_up_to", {})
+    return sum(read_up_to.values()) or int(status.get("version", 0))
+
+
 class Decisions:
     """The last decision on each id, from the records of the status topic; about 450 bytes of memory each.
 
@@ -64,7 +71,7 @@ class Decisions:
         tenant: Tenant = ANYBODY[OWN],
     ) -> None:
         self._topic_id, self._follows, self._tenant = topic_id, follows, tenant
-        self._by_id: dict[bytes, tuple[int, int, Decision]] = {}  # with the status's own partition, and its version
+        self._by_id: dict[bytes, tuple[int, int, Decision]] = {}  # with the status's partition and its `records_read`
         self._offsets: dict[bytes, dict[int, int]] = {}  # all statuses of a batch share one
         for status in statuses:
             if status is not None:
@@ -96,9 +103,9 @@ class Decisions:
             return
         # A status without a key is none of the job's.
         id = self._tenant.qualified_key(status.key() or b"")
-        partition, version = partition_of(status), document["version"]
+        partition, read = partition_of(status), records_read(document)
         before = self._by_id.get(id)
-        if before is not None and before[0] != partition and before[1] > version:
+        if before is not None and before[0] != partition and before[1] > read:
             return  # the status topic, too, may have got more partitions
         state = document["status"]
         word = document["in_force"] if state == "rejected" else document["change"]
@@ -108,7 +115,7 @@ class Decisions:
             state == "rejected",
             self._shared(document["read_up_to"]),
         )
-        self._by_id[id] = partition, version, decision
+        self._by_id[id] = partition, read, decision
 
     def _shared(self, read_up_to: Mapping[str, int]) -> Mapping[int, int]:
         key = orjson.dumps(read_up_to)

@@ -71,7 +71,7 @@ def test_a_pause_begins_with_the_first_paused_document_since_the_last_that_was_n
 @pytest.mark.parametrize(
     ("statuses", "versions"),
     [
-        ([(0, 5), (0, 7), (0, 3)], [5, 7, 3]),  # a tenant was left out
+        ([(0, 5), (0, 7), (0, 3)], [5, 7, 3]),  # in one partition they come in order
         ([(0, 5), (0, 7), (2, 6)], [5, 6, 7]),  # partitions were added
         ([], []),
     ],

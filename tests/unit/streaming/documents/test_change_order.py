@@ -56,9 +56,15 @@ CASES: list[tuple[str, list[tuple[int, int, int]], list[Record], list[tuple[int,
         [(1, 2)],
     ),
     (
-        "of several partitions of the status topic, the highest version",
+        "of several partitions of the status topic, the one of the latest batch",
         WORDS,
         [status("s", "accepted", 1, 2, UP_TO, where=1), status("s", "accepted", 0, 4, {"0": 5, "1": 0})],
+        [(1, 2)],
+    ),
+    (
+        "of several partitions of the status topic, the one of the latest batch, after a tenant was left out",
+        WORDS,
+        [status("s", "accepted", 1, 2, UP_TO, where=1), status("s", "accepted", 0, 4, {"0": 5, "1": 0}, version=99)],
         [(1, 2)],
     ),
     (
