@@ -57,7 +57,7 @@ class Asked(NamedTuple):
     is_embedded: bool  # the browser reports that another site's page shows this one as a part
 
 
-Answers = Mapping[str, Callable[[Asked], Response]]  # by path
+Answers = Mapping[str, Callable[[Asked], Response | None]]  # by path; None: no answer yet
 
 
 class Server:
@@ -81,7 +81,8 @@ class Server:
         self._host, self._port = listener.getsockname()[:2]
         self.loopback = ip_address(self._host).is_loopback
         access = Access(token, self.loopback)
-        self._pages = {} if console is None else _pages(console, access)
+        self._pages = {} if console is None else _pages(console)
+        self._rejections = dict.fromkeys(self._pages, partial(_rejection, access))
         self._answers = _answers(view, has_console=console is not None and access.is_possible)
         self._known = " ".join((*self._answers, *self._pages))
         self._waiting: list[Future[bytes]] = []
@@ -108,6 +109,8 @@ class Server:
     def _answer(self, request: bytes) -> bytes | Future[bytes]:
         if _path(request) not in self._pages:
             return self._respond(self._answers, request)
+        if rejection := self._respond(self._rejections, request):
+            return rejection  # in this thread: who lacks the token is not to keep the console busy
         self._waiting = [future for future in self._waiting if not future.done()]
         if len(self._waiting) >= MOST_WAITING:
             return self._fail(BUSY, request)
@@ -168,13 +171,18 @@ def _answers(view: Callable[[], JobView], *, has_console: bool) -> Answers:
     }
 
 
-def _pages(console: Console, access: Access) -> Answers:
+def _rejection(access: Access, asked: Asked) -> Response | None:
+    """Why the console does not answer a request; None if it does."""
+    if (rejection := access.rejection(asked.authorization)) is not None:
+        return rejection[0], TEXT, rejection[1].encode()
+    if asked.is_embedded:
+        return HTTPStatus.FORBIDDEN, TEXT, b"the console is not for other sites' pages\n"
+    return None
+
+
+def _pages(console: Console) -> Answers:
     def page_at(path: str) -> Callable[[Asked], Response]:
         def answer(asked: Asked) -> Response:
-            if (rejection := access.rejection(asked.authorization)) is not None:
-                return rejection[0], TEXT, rejection[1].encode()
-            if asked.is_embedded:
-                return HTTPStatus.FORBIDDEN, TEXT, b"the console is not for other sites' pages\n"
             found = pages.answer(console, path, asked.query)
             return found.status, HTML, found.html
 
@@ -219,7 +227,8 @@ class _Request(BaseHTTPRequestHandler):
             except Exception:  # the job continues after any error here
                 log.exception("request_failed", path=path)
                 reply = (HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", b"could not be answered; see the log\n")
-            self._send(*reply)
+            if reply is not None:
+                self._send(*reply)
 
     def _asked(self, query: str) -> Asked:
         header = self.headers.get

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -412,6 +413,19 @@ def test_while_a_page_is_made_all_else_is_answered_and_too_many_are_sent_away(mo
             thread.join()
         assert found == [200] * server.MOST_WAITING
         assert ask(made, "/match")[0] == 200
+
+
+def test_whoever_lacks_the_token_does_not_keep_the_console_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "LATE_S", PATIENCE_S)
+    slow = Slow()
+    with served(console_of(slow), TOKEN) as made, ThreadPoolExecutor(1) as other:
+        page = other.submit(ask, made, "/subscriptions", Authorization=basic(TOKEN))
+        assert slow.begun.acquire(timeout=PATIENCE_S)
+        for _ in range(2 * server.MOST_WAITING):
+            assert ask(made, "/subscriptions")[0] == HTTPStatus.UNAUTHORIZED
+        assert len(made._waiting) == 1
+        slow.go.set()
+        assert page.result()[0] == HTTPStatus.OK
 
 
 def test_a_page_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
