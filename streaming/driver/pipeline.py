@@ -95,13 +95,16 @@ class Pipeline:
         if self.cores is not None and (cores := self.cores()) != self.tasks:
             self.slots.open(cores, self.state.broadcast)
             self.tasks = cores
+        reached = self._reached()
         try:
             for rows in self.run(self, number, report).pieces(batch):
                 report.saw(rows)
                 self.look_for_gaps(rows)
                 if (published := self.take(rows, number)) is not None:
                     report.add(published)
-                self.observer.progressed()
+                before, reached = reached, self._reached()
+                if reached > before:  # or tasks that read nothing would seem healthy
+                    self.observer.progressed()
         except WorkersLost as reason:
             raise SparkFailed(f"Spark workers fail even on an empty batch: {reason}") from reason
         finally:
@@ -124,6 +127,10 @@ class Pipeline:
         else:
             self._without_rows = report.counts
         self._keep()
+
+    def _reached(self) -> int:
+        """Grows with each offset that is committed, or known to hold nothing."""
+        return sum(self.state.positions.values()) + sum(self.state.looked_at.values())
 
     def adopt(
         self, slices: Sequence[Slice], chosen: Sequence[Chosen], positions: Mapping[SourcePartition, int]

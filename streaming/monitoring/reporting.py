@@ -163,14 +163,15 @@ def by_request(errors: Mapping[str, int]) -> dict[str, dict[str, int]]:
 class Observer:
     """Called by the thread that runs the batches, which waits for it. Does nothing by itself."""
 
-    def doing(self, batch: int, stage: str) -> None:
-        """A batch begins a stage (prepare, measure, match, publish), or continues with it."""
+    def doing(self, batch: int, stage: str, limit_s: float = 0.0) -> None:
+        """A batch begins a stage (prepare, measure, match, publish), or continues with it. If it has a time limit, what
+        takes longer is cancelled."""
 
     def idle(self) -> None:
         """No batch is in hand until `doing` is called again."""
 
     def progressed(self) -> None:
-        """A piece of a batch is committed. A batch can have many."""
+        """A piece of a batch is committed, or tasks that hung were cancelled. A batch can have many pieces."""
 
     def batch(self, report: Report) -> None:
         """A batch that had rows is done, and `report.fields` was called."""
@@ -188,9 +189,9 @@ class Observers(Observer):
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
 
-    def doing(self, batch: int, stage: str) -> None:
+    def doing(self, batch: int, stage: str, limit_s: float = 0.0) -> None:
         for observer in self._observers:
-            observer.doing(batch, stage)
+            observer.doing(batch, stage, limit_s)
 
     def idle(self) -> None:
         for observer in self._observers:

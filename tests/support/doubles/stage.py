@@ -353,6 +353,10 @@ class Reports(Observer):
     def __init__(self) -> None:
         self.seen: list[Report] = []
         self.counts: list[SubscriberCounts] = []
+        self.progress = 0
+
+    def progressed(self) -> None:
+        self.progress += 1
 
     def batch(self, report: Report) -> None:
         self.seen.append(report)

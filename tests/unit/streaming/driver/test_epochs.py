@@ -6,6 +6,7 @@ Connections to brokers, requests and answers are real; Spark, slots, sockets, br
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -21,6 +22,7 @@ from pyspark.errors import PySparkException
 from streaming.driver import attempts, epoch_batches, sources
 from streaming.driver.epoch_batches import EpochBatches
 from streaming.driver.limits.quotas import DeliveryQuota
+from streaming.driver.limits.time_limit import TimeLimit
 from streaming.driver.runs import epoch_run, task_count
 from streaming.driver.runs.epoch_run import EpochPlan, EpochReading, EpochRun
 from streaming.errors import JobError, OffsetsBeyondEnd, TopicMissing
@@ -36,6 +38,7 @@ from tests.support.doubles.fetched_batches import marker
 from tests.support.doubles.spark_double import EpochSession
 from tests.support.doubles.stage import ALICE, BOB, NAMES, ListSink, Reports, headers_of, pipeline, published, slots_of
 from tests.support.doubles.wire import HOSTS, PORT, Wire
+from tests.support.patience import PATIENCE_S
 
 TOPICS = NAMES.sources.names
 ADDRESS = ",".join(f"{host}:{PORT}" for host in HOSTS.values())
@@ -231,6 +234,48 @@ def test_events_that_kill_every_worker_are_set_aside(stage: Stage, monkeypatch: 
     assert stage.pipeline.state.positions == {A: 20, B: 20, C: 1}
     stage.event(A, {"x": 1})
     assert stage.step() == ["to.bob events-0-20"]
+
+
+def test_an_epoch_makes_progress_if_it_reads_a_record_or_offsets_without_one(stage: Stage) -> None:
+    def progress(plan: EpochPlan = SHORT) -> bool:
+        before = stage.reports.progress
+        stage.step(plan)
+        return stage.reports.progress > before
+
+    stage.change("b", BOB)
+    assert progress(LONG)
+    assert not progress()
+    stage.event(A, {"x": 1})
+    assert progress()
+    stage.markers(B, 3)
+    assert progress()
+    assert not progress()
+
+
+def test_tasks_that_were_cancelled_because_they_hung_are_progress(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the job would be restarted before it has found the event."""
+    stage.change("b", BOB)
+    stage.step(LONG)
+    match, cancelled = EventMatching.__call__, threading.Event()
+
+    def hangs(self: EventMatching, rows: pa.RecordBatch) -> Matches:
+        if b'{"x": 13}' in rows["value"].to_pylist():
+            assert cancelled.wait(PATIENCE_S)
+            raise Died
+        return match(self, rows)
+
+    monkeypatch.setattr(EventMatching, "__call__", hangs)
+    jobs = SimpleNamespace(begin=cancelled.clear, end=lambda: None, cancel=cancelled.set)
+    stage.pipeline.time_limit = TimeLimit(jobs, least_s=0.05, first_s=0.05)
+    stage.event(A, {"x": 13})
+    before = stage.reports.progress
+    stage.step()
+    assert [one.value for one in published(stage.sink) if one.topic == "dead"] == [b'{"x": 13}']
+    counts = stage.reports.seen[-1].counts
+    assert counts["workers_hung"] == counts["workers_lost"]
+    assert stage.reports.progress == before + counts["workers_hung"] + 1
 
 
 def test_a_change_that_kills_every_worker_is_rejected_for_good(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
