@@ -4,8 +4,8 @@ batches.
 Measured is matching alone, without reading events, by the processor time of all threads: an event alone the way
 `Index.match` takes (`Matcher.alone`), batches by `Matcher.match`. What `auto` learns from the first events that come,
 it has learnt before, from other events. Rounds are interleaved and the least of each algorithm counts. Any other but
-`tiles` that is far behind in a round is not measured again. The answers of each algorithm to all events at once, and to
-each call that is measured, are compared with those of `scan`.
+`tiles` that is far behind in a round is not measured again, nor with larger batches. The answers of each algorithm to
+SOME events at once, and to each call that is measured, are compared with those of `scan`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ EXACT = [name for name in runnable() if not (a := ALGORITHMS[name]).approximate 
 ROUNDS = 5
 CALLS_S = 0.005  # of an algorithm in a round, at least
 BEHIND = 2.0  # times slower than the fastest: not asked again
-FAR = 10.0  # likewise after the first call, when nothing is warm
+FAR = 10.0  # likewise after the first call, when nothing is warm, and for larger batches
+SOME = 64  # events of a first call
 SETTLING_S = 2.0
 LESSONS, LESSONS_ALONE = 15, 100  # calls from which `auto` learns, in batches and of single events
 
@@ -121,10 +122,14 @@ def compare(
         _settle(matchers[name], prepared)
     scan, *others = matchers.values()
     wanted = scan.match(events)
-    agree = all(answers.compare(matcher.match(events), wanted).same for matcher in others)  # and all are in memory
+    n = min(SOME, len(events))
+    some, of_some = events.part(0, n), answers.part(wanted, 0, n)
+    agree = all(answers.compare(matcher.match(some), of_some).same for matcher in others)  # and all are in memory
     chosen = ", ".join(matchers[CHOOSER].algorithms)  # type: ignore[attr-defined]
-    for batch in (batch for batch in batches if batch <= len(events)):
+    for batch in sorted(batch for batch in batches if batch <= len(events)):
         us, right = _times(matchers, events, training, batch, wanted)
+        if batch > 1:  # one event alone is slow for algorithms that share work between events
+            matchers = {name: matchers[name] for name in _near(us, FAR)}
         best = min((name for name in us if name != CHOOSER), key=us.__getitem__)
         rival = min((name for name in us if name not in (CHOOSER, OURS)), key=us.__getitem__)
         n, matches = prepared.table.n_subscriptions, len(wanted.subscription) / len(wanted)
@@ -169,8 +174,8 @@ def _times(
 
 
 def _near(us: Mapping[str, float], times: float) -> list[str]:
-    """Return those that are at most so many times slower than the fastest, and ours."""
-    limit = times * min(us.values())
+    """Return those that are at most so many times slower than the fastest, `auto` apart; and ours."""
+    limit = times * min(us[name] for name in us if name != CHOOSER)
     return [name for name in us if us[name] <= limit or name in (CHOOSER, OURS)]
 
 

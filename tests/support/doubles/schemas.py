@@ -12,12 +12,13 @@ import pytest
 
 from streaming.codecs import Decode, RegistrySettings, Undecodable, open_codec
 from tests.support.doubles.registry import SchemaRegistry
+from tests.support.patience import PATIENCE_S
 
 POINT = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "int"}]}
 
 
 def opened(name: str, registry: SchemaRegistry, **options: str) -> Decode:
-    settings = RegistrySettings.of(registry.url, {"max.retries": "0", "timeout": "5"} | options)
+    settings = RegistrySettings.of(registry.url, {"max.retries": "0", "timeout": f"{PATIENCE_S:g}"} | options)
     return open_codec.__wrapped__(name, settings)  # a fresh one: ports of other tests come again
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import socket
 import time
 import tracemalloc
 from base64 import b64encode
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
+from streaming.codecs import registry as registries
 from streaming.errors import JobError, RegistryUnreachable, of_worker
 from tests.support.doubles.registry import SchemaRegistry
 from tests.support.doubles.schemas import POINT, avro, framed, opened, reason
 from tests.support.network.http_answers import serving
+from tests.support.patience import PATIENCE_S
 
 WITH_SCHEMAS = pytest.mark.parametrize("name", ["avro", "protobuf"])
 
@@ -161,14 +165,17 @@ def test_an_answer_without_an_end_is_not_read_to_the_end() -> None:
     assert len(sent) < 500
 
 
-def test_an_answer_that_trickles_in_is_given_up_on() -> None:
+def test_an_answer_that_trickles_in_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(step=1_000)  # s
+    monkeypatch.setattr(registries, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+
     def answer(request: bytes) -> Iterator[bytes]:
         yield b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
         for _ in range(10_000):
             yield b" "
 
-    with serving(answer) as url, pytest.raises(RegistryUnreachable, match="no whole answer within 1 s"):
-        opened("avro", SchemaRegistry(url), timeout="1")(framed(1, b"\2"), {})
+    with serving(answer) as url, pytest.raises(RegistryUnreachable, match="no whole answer within 600 s"):
+        opened("avro", SchemaRegistry(url), timeout=f"{PATIENCE_S:g}")(framed(1, b"\2"), {})
 
 
 def test_an_answer_is_not_unpacked() -> None:

@@ -394,8 +394,7 @@ def asking(server: Server, found: list[int], path: str = "/subscriptions") -> th
     return thread
 
 
-def test_while_a_page_is_made_all_else_is_answered_and_too_many_are_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "LATE_S", PATIENCE_S)
+def test_while_a_page_is_made_all_else_is_answered_and_too_many_are_sent_away() -> None:
     slow, found = Slow(), list[int]()
     with served(console_of(slow)) as made:
         threads = [asking(made, found)]
@@ -415,8 +414,7 @@ def test_while_a_page_is_made_all_else_is_answered_and_too_many_are_sent_away(mo
         assert ask(made, "/match")[0] == 200
 
 
-def test_whoever_lacks_the_token_does_not_keep_the_console_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "LATE_S", PATIENCE_S)
+def test_whoever_lacks_the_token_does_not_keep_the_console_busy() -> None:
     slow = Slow()
     with served(console_of(slow), TOKEN) as made, ThreadPoolExecutor(1) as other:
         page = other.submit(ask, made, "/subscriptions", Authorization=basic(TOKEN))

@@ -166,8 +166,7 @@ def test_the_port_that_was_asked_for_is_taken_again_at_once() -> None:
             assert ask(found, "/")[0] == 200
 
 
-def test_nothing_is_left_of_it_even_while_clients_are_connected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "TIMEOUT_S", PATIENCE_S)
+def test_nothing_is_left_of_it_even_while_clients_are_connected() -> None:
     before = {*threading.enumerate()}  # of other tests, which may end meanwhile
     with Server("127.0.0.1", 0, busy) as found:
         port = int(found.url.rpartition(":")[2])
@@ -251,8 +250,7 @@ def test_who_does_not_read_the_answer_is_hung_up_on_at_the_deadline(monkeypatch:
         assert received < len(status.as_json(status.document(large)))
 
 
-def test_when_all_places_are_taken_the_oldest_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "TIMEOUT_S", PATIENCE_S)
+def test_when_all_places_are_taken_the_oldest_connection_makes_room() -> None:
     with Server("127.0.0.1", 0, busy) as found:
         port = int(found.url.rpartition(":")[2])
         silent = [

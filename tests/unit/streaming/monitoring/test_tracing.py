@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.exporter.otlp.common.http import _OTLPHTTPClient
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as Kinds
 
 from config import Settings
@@ -30,7 +31,7 @@ from streaming.version import VERSION
 from tests.support.doubles.collector import Collector, Span, collector
 from tests.support.doubles.stage import ALICE, ListSink, Reports, apply, change, event, pipeline, state, step, work
 from tests.support.logged import fields_of
-from tests.support.patience import until
+from tests.support.patience import PATIENCE_S, until
 
 HOME = Path(__file__).resolve().parents[4]
 NOON = 1_750_000_000.0  # epoch s
@@ -40,7 +41,9 @@ SOME_TRACE, SOME_SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")  # ms
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1.5")  # s: it tries twice
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", f"{PATIENCE_S:g}")
+    monkeypatch.setattr(f"{_OTLPHTTPClient.__module__}._OTLPHTTPClient._compute_backoff", lambda *_: 0.01)  # s
+    monkeypatch.setattr(tracing, "LAST_S", PATIENCE_S)
 
 
 @pytest.fixture
@@ -303,9 +306,8 @@ def test_a_collector_that_rejects_and_then_takes_is_told_of_once_each(
 
 
 def test_a_collector_that_is_not_there_costs_one_warning(
-    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "4")  # s: only a try before the last one logs the reason
     with traces(f"http://127.0.0.1:{free_port()}/v1/traces") as observer:
         for n in range(1_000):  # more spans than may wait
             observer.batch(report(n))
@@ -320,7 +322,6 @@ def test_a_collector_that_is_not_there_costs_one_warning(
 def test_a_collector_that_does_not_answer_holds_up_neither_batches_nor_the_end(
     receiver: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "60")
     monkeypatch.setattr(tracing, "LAST_S", 0.1)
     receiver.open.clear()
     with traces(receiver.url) as observer:
