@@ -336,7 +336,7 @@ EVENTS = {
     "workers_hung": LogEvent(
         OF_BATCHES,
         "warning",
-        "Tasks took ten times as long as in any of the last hundred batches, or ten minutes at a start, so their "
+        "Tasks took ten times as long as in any of the last hundred batches, or four minutes at a start, so their "
         "workers are killed and they are repeated. Nothing is lost.",
         ("duration_s",),
         action="Check the host: its disks, its memory, its load.",

@@ -134,9 +134,8 @@ class Monitor(Observer):
             self._read_at = self._beat_at
             self._progress = progress()
 
-    def doing(self, batch: int, stage: str, limit_s: float = 0.0) -> None:
-        now = self._clock()
-        self._in_hand = InHand(batch, stage, now, now + limit_s)
+    def doing(self, batch: int, stage: str) -> None:
+        self._in_hand = InHand(batch, stage, self._clock())
 
     def idle(self) -> None:
         self._in_hand = None

@@ -163,9 +163,8 @@ def by_request(errors: Mapping[str, int]) -> dict[str, dict[str, int]]:
 class Observer:
     """Called by the thread that runs the batches, which waits for it. Does nothing by itself."""
 
-    def doing(self, batch: int, stage: str, limit_s: float = 0.0) -> None:
-        """A batch begins a stage (prepare, measure, match, publish), or continues with it. If it has a time limit, what
-        takes longer is cancelled."""
+    def doing(self, batch: int, stage: str) -> None:
+        """A batch begins a stage (prepare, measure, match, publish), or continues with it."""
 
     def idle(self) -> None:
         """No batch is in hand until `doing` is called again."""
@@ -189,9 +188,9 @@ class Observers(Observer):
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
 
-    def doing(self, batch: int, stage: str, limit_s: float = 0.0) -> None:
+    def doing(self, batch: int, stage: str) -> None:
         for observer in self._observers:
-            observer.doing(batch, stage, limit_s)
+            observer.doing(batch, stage)
 
     def idle(self) -> None:
         for observer in self._observers:

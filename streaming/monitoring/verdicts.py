@@ -50,15 +50,12 @@ def waiting(view: JobView) -> list[str]:
 def stalled_s(view: JobView) -> float:
     """The time for which there has been something to read and nothing was committed.
 
-    Without the time of a standstill of the broker: a restart does not help against that. And without the time of tasks
-    that are within their limit: the job cancels them and sets the event aside that makes them hang.
+    Without the time of a standstill of the broker: a restart does not help against that.
     """
     since = view.broker.behind_since
     if since is None or view.broker.silent_s(view.now) > BROKER_S:
         return 0.0
-    in_time = view.in_hand is not None and view.now < view.in_hand.cancelled_at
-    until = view.in_hand.since if view.in_hand is not None and in_time else view.now
-    return max(0.0, until - max(since, view.progressed_at))
+    return max(0.0, view.now - max(since, view.progressed_at))
 
 
 def without_progress_s(view: JobView) -> float:

@@ -133,7 +133,6 @@ class InHand:
     batch: int
     stage: str
     since: float  # epoch s: when that began, or last went on
-    cancelled_at: float = 0.0  # epoch s: when it will be, if it has a time limit
 
 
 @dataclass(frozen=True)

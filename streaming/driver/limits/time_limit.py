@@ -20,8 +20,9 @@ log = logger("sluice.batch")
 
 LIMIT_FACTOR = 10  # of the longest of the last jobs
 REMEMBERED_JOBS = 100
-# The workers of the first batches may load kernels, or compile them on a processor that is not the driver's.
-FIRST_S = 600.0
+# While there is no job to compare with. Less than `monitoring.stalled_after_s`: whoever restarts the job then must not
+# come before it has found the event that makes its tasks hang.
+FIRST_S = 240.0
 
 
 class Cancelling(Protocol):
@@ -62,7 +63,7 @@ class TimeLimit:
 
     jobs: Cancelling
     least_s: float
-    first_s: float = FIRST_S  # while there is no job to compare with
+    first_s: float = FIRST_S
     _took_s: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED_JOBS), init=False)
 
     def seconds(self) -> float:

@@ -214,8 +214,7 @@ class BatchRun(ABC, Generic[Batch]):
                 replace(work, publication=publication, epoch=epoch)
                 for work in self.pipeline.state.work(self.pipeline.settings, self.report.false_positives)
             ]
-        limit = self.pipeline.time_limit
-        self._begin("match", 0.0 if limit is None else limit.seconds())
+        self._begin("match")
         self._describe(f"match and publish{self._last()}" if publication else "count deliveries")
         with self.report.stage("match"):
             try:
@@ -274,8 +273,8 @@ class BatchRun(ABC, Generic[Batch]):
             )
         return rows
 
-    def _begin(self, stage: str, limit_s: float = 0.0) -> None:
-        self.pipeline.observer.doing(self.number, stage, limit_s)
+    def _begin(self, stage: str) -> None:
+        self.pipeline.observer.doing(self.number, stage)
 
     def _describe(self, job: str) -> None:
         self.pipeline.describe(f"batch {self.number}: {job}")

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from matchers.index.templates import FEWEST_DOCUMENTS
 from streaming.driver.isolation import WorkersLost, failure, workers_hung
-from streaming.driver.limits.time_limit import FIRST_S, TaggedJobs, TimeLimit
+from streaming.driver.limits.time_limit import TaggedJobs, TimeLimit
 from streaming.driver.runs.batch_run import OUTPUT
 from streaming.precompile import dry_run
 from streaming.precompile.dry_run import FEW_EVENTS, NOWHERE
@@ -28,6 +28,7 @@ from streaming.worker.warm_up import WarmUp
 
 NO_PRODUCER = ProducerEpoch(-1, -1)
 KEPT_WITHIN_S = 60.0
+WARM_WITHIN_S = 600.0  # workers may compile kernels, on a processor that is not the driver's
 
 
 def workers(spark: SparkSession, state: State, settings: TaskSettings, *, reading: bool = False) -> None:
@@ -58,7 +59,7 @@ def _run(spark: SparkSession, warm_up: WarmUp, description: str) -> None:
     """Run it in each worker, in the kind of Spark job that batches have: it loads code of the JVM too."""
     spark.sparkContext.setJobDescription(description)
     n = _tasks(spark)
-    with _reported(spark, FIRST_S):
+    with _reported(spark, WARM_WITHIN_S):
         if warm_up.reads:
             spark.sparkContext.parallelize(range(n), n).mapPartitions(warm_up).collect()
         else:
@@ -102,5 +103,5 @@ def index(spark: SparkSession, algorithm: str, options: Mapping[str, Any]) -> No
     (work,) = made.work(TaskSettings())
     spark.sparkContext.setJobDescription(f"warm-up of {algorithm}")
     for _ in range(2 * spark.sparkContext.defaultParallelism):
-        with suppress(WorkersLost), _reported(spark, FIRST_S):
+        with suppress(WorkersLost), _reported(spark, WARM_WITHIN_S):
             rows.mapInArrow(work, OUTPUT).toArrow()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from config import Settings
 from streaming.driver.limits.time_limit import FIRST_S, LIMIT_FACTOR, REMEMBERED_JOBS, TimeLimit
 from tests.support.patience import PATIENCE_S
 
@@ -49,6 +50,10 @@ def test_the_limit_is_a_multiple_of_the_longest_of_the_last_jobs(
     least_s: float, took_s: list[float], expected_s: float
 ) -> None:
     assert limit(least_s, *took_s).seconds() == expected_s
+
+
+def test_the_first_limit_ends_before_the_job_is_restarted() -> None:
+    assert Settings().monitoring.stalled_after_s > FIRST_S
 
 
 def test_a_job_that_takes_too_long_is_cancelled() -> None:

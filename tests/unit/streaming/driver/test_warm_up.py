@@ -51,7 +51,7 @@ def test_killed_workers_are_told_from_errors_of_our_own(monkeypatch: pytest.Monk
 def test_workers_that_hang_are_killed_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
     monkeypatch.setattr(TaggedJobs, "cancel", lambda self: ended.set())
-    monkeypatch.setattr(warm_up, "FIRST_S", 0.01)
+    monkeypatch.setattr(warm_up, "WARM_WITHIN_S", 0.01)
 
     def hang() -> None:
         assert ended.wait(PATIENCE_S)

@@ -478,38 +478,6 @@ def test_without_batches_it_is_alive_only_while_there_is_nothing_to_read() -> No
     assert later(0) == []
 
 
-def test_tasks_that_hang_are_left_to_their_time_limit_and_epochs_that_read_nothing_are_not() -> None:
-    clock = Clock()
-    made = running(clock, Asked({("events", 0): 5, ("subs", 0): 0}))
-
-    def later(seconds: float) -> bool:
-        clock.now += seconds
-        made.beat(SparkProgress)
-        made.ask()
-        return not ailing(made.view())
-
-    assert later(1)
-    made.doing(0, "match", 600)
-    assert later(599)
-    made.progressed()  # they were cancelled
-    for _ in range(3):  # and so were those of the next tries
-        made.doing(0, "match", 600)
-        assert later(599)
-        made.progressed()
-    made.doing(0, "match", 600)
-    assert later(599)
-    assert not later(2)  # cancelling them did not help
-    made.progressed()
-    for epoch in range(75):
-        made.doing(epoch, "match", 120)
-        assert later(4)
-        made.idle()
-    made.doing(75, "match", 120)
-    assert later(1)
-    made.doing(76, "match", 120)
-    assert not later(1)
-
-
 def test_a_batch_whose_tasks_commit_is_alive_however_long_it_takes_and_one_that_hangs_is_not(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
