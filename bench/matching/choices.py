@@ -35,6 +35,8 @@ SIZES = (10, 100, 1_000, 10_000, 100_000)
 EXACT = [name for name in runnable() if not (a := ALGORITHMS[name]).approximate and not a.definition and not a.chooses]
 ROUNDS = 5
 CALLS_S = 0.005  # of an algorithm in a round, at least
+PASS_S = 0.1  # of the fastest algorithm in a round, about: fewer calls are measured if each takes long
+ENOUGH_S = 5.0  # of lessons, and of rounds after the second
 BEHIND = 2.0  # times slower than the fastest: not asked again
 FAR = 10.0  # likewise after the first call, when nothing is warm, and for larger batches
 SOME = 64  # events of a first call
@@ -163,11 +165,19 @@ def _times(
         first = match(calls[0])
         least[name] = 1e6 * (process_time() - began) / batch
         right &= _is_right(first, expected[0])
+    enough = max(1, int(PASS_S * 1e6 / (batch * min(least.values()))))
+    calls, expected = calls[:enough], expected[:enough]
     for name in _near(least, FAR):
         right &= all(_is_right(ways[name](call), part) for call, part in zip(calls[1:], expected[1:], strict=True))
+    end = perf_counter() + ENOUGH_S
     for at in islice(cycle(range(0, len(training), batch)), LESSONS_ALONE if batch == 1 else LESSONS):
         ways[CHOOSER](training.part(at, min(at + batch, len(training))))
+        if perf_counter() > end:
+            break
+    end = perf_counter() + ENOUGH_S
     for number in range(ROUNDS):
+        if number > 1 and perf_counter() > end:
+            break
         for name in _near(least, BEHIND if number else FAR):
             least[name] = min(least[name], _us(ways[name], calls, batch))
     return least, right
