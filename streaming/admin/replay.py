@@ -67,7 +67,7 @@ POLL_S = 0.1
 class ReplayRange:
     """The metadata that a replay commits with its offset in a partition. Brokers take 4,096 bytes."""
 
-    subscription: str
+    subscription: str  # within the job; earlier versions wrote the id that the tenant gave
     document: str  # its digest
     start: int
     end: int
@@ -171,12 +171,14 @@ def _of_spans(
     assert word.value is not None
     topics, to = settings.events.names, _topic(settings, word)
     digest = hashlib.sha256(word.value).hexdigest()[:16]
+    id = tenants.own(settings).qualified(word.id)
     try:
         there = cluster.topics().required([*topics, to])
         with closing(cluster.reader()) as consumer:
             bounds = times.bounds(consumer, [(topic, p) for topic in topics for p in range(there[topic])])
-            notes = {at: ReplayRange(word.id, digest, *span) for at, span in spans(consumer, bounds).items()}
-        name = name or _name(word.id, _facts(notes))
+            ranges = spans(consumer, bounds)
+        name = name or _name(word.id, _facts(word.id, digest, ranges))
+        notes = {at: ReplayRange(id, digest, *span) for at, span in ranges.items()}
         group = f"{settings.query.name}.replay.{name}"
         cluster.topics().check_group(group)
         with closing(Client(cluster.bootstrap_servers, cluster.options)) as client:
@@ -188,7 +190,7 @@ def _of_spans(
             replay = Replay(settings, name, word.change, noted or notes, reached, matching, producer)
             replay.truncated = any(0 < bounds[at][0] == note.start < note.end for at, note in replay.notes.items())
             if noted:
-                replay._check(word.id, digest, bounds)
+                replay._check(id, digest, bounds)
             elif notes:
                 replay._publish(None, {at: note.start for at, note in notes.items()})
             else:
@@ -272,7 +274,7 @@ class Replay:
     def _check(self, id: str, digest: str, bounds: Mapping[TopicPartition, Span]) -> None:
         """Check that a replay that has begun can go on. Raises JobError."""
         begun = next(iter(self.notes.values()))
-        if begun.subscription != id:
+        if begun.subscription != id and (begun.subscription, begun.document) != (self.change.subscription.id, digest):
             raise JobError(f"the replay {self.name!r} is for the subscription {begun.subscription!r}, not for {id!r}")
         if self.done == self.size:
             return
@@ -369,10 +371,10 @@ def _behind(events: pa.RecordBatch, names: Mapping[Source, str]) -> dict[TopicPa
     return offsets_behind(np.asarray(events["partition"]), np.asarray(events["offset"]), topics)
 
 
-def _facts(notes: Mapping[TopicPartition, ReplayRange]) -> list[Any]:
-    """A document and a range, for a name."""
-    is_one = len({topic for topic, _ in notes}) == 1
-    return [(p if is_one else (topic, p), *asdict(note).values()) for (topic, p), note in sorted(notes.items())]
+def _facts(id: str, document: str, ranges: Mapping[TopicPartition, Span]) -> list[Any]:
+    """A document and its ranges, for a name."""
+    is_one = len({topic for topic, _ in ranges}) == 1
+    return [(p if is_one else (topic, p), id, document, *span) for (topic, p), span in sorted(ranges.items())]
 
 
 def _name(id: str, facts: Sequence[Any]) -> str:
