@@ -130,10 +130,10 @@ def compare(
     chosen = ", ".join(matchers[CHOOSER].algorithms)  # type: ignore[attr-defined]
     for batch in sorted(batch for batch in batches if batch <= len(events)):
         us, right = _times(matchers, events, training, batch, wanted)
-        if batch > 1:  # one event alone is slow for algorithms that share work between events
-            matchers = {name: matchers[name] for name in _near(us, FAR)}
         best = min((name for name in us if name != CHOOSER), key=us.__getitem__)
         rival = min((name for name in us if name not in (CHOOSER, OURS)), key=us.__getitem__)
+        if batch > 1:  # one event alone is slow for algorithms that share work between events
+            matchers = {name: matchers[name] for name in {*_near(us, FAR), rival}}
         n, matches = prepared.table.n_subscriptions, len(wanted.subscription) / len(wanted)
         times = us[CHOOSER], us.get(OURS, nan), best, us[best], rival, us[rival]
         yield GridPoint(workload, n, batch, matches, chosen, build_s, *times, agree and right)

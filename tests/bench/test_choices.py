@@ -66,6 +66,12 @@ def test_watch_lists_and_repeated_subscriptions_are_workloads(name: str) -> None
         assert matches > 0.2
 
 
+def test_the_best_rival_is_measured_however_far_behind_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choices, "FAR", 0.0)
+    points = list(choices.compare("hem", choices.WORKLOADS["hem"](20), ["tiles"]))
+    assert [(point.batch, point.rival) for point in points] == [(batch, "scan") for batch in choices.BATCHES]
+
+
 def test_points_with_too_many_values_are_left_out() -> None:
     asked = [(name, n) for name, n, _ in choices.grid(["watch-100", "watch-10000"], [1_000, 100_000])]
     assert asked == [("watch-100", 1_000), ("watch-10000", 1_000), ("watch-100", 100_000)]
