@@ -293,8 +293,8 @@ class Monitoring(Section):
     address only, to everybody."""
     stalled_after_s: Annotated[int, Field(gt=0)] = 300
     """The job is not healthy if nothing was committed for this time while there were records to read and the broker
-    answered. A batch commits piece by piece. With less than five minutes, a job may be restarted before it has found an
-    event that makes tasks hang."""
+    answered. A batch commits piece by piece. With less than five minutes, or than three times "transaction.timeout.ms",
+    a job may be restarted before it has found an event that makes tasks hang."""
     stuck_after_s: Annotated[int, Field(gt=0)] = 30
     """The job is not ready, and warns, if a batch makes no progress for this time in one stage (prepare, measure,
     match, publish). Each transaction of a task is progress."""

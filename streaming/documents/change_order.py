@@ -48,8 +48,8 @@ class Decision(NamedTuple):
 
 
 def records_read(status: Mapping[str, Any]) -> int:
-    """The offsets that the job had read in the subscriptions topic of a status, added up. The sum grows from batch to
-    batch; a version falls where a tenant is left out, but statuses of earlier versions have nothing else."""
+    """The offsets that the job had read in the subscriptions topic of a status, added up: a number that only grows. The
+    version of the state falls when a tenant is left out; it serves for old statuses, which have no `read_up_to`."""
     read_up_to: Mapping[str, int] = status.get("read_up_to", {})
     return sum(read_up_to.values()) or int(status.get("version", 0))
 

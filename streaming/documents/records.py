@@ -90,8 +90,8 @@ class Origin(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class InForceFrom:
     """The point from which the changes of a batch are in force: a version of the state, and an offset of each partition
-    of the events; where there are several topics, of each topic's partitions. The version is the sum of `read_up_to`:
-    the offset reached in each partition of the subscriptions topic.
+    of the events; where there are several topics, of each topic's partitions. `read_up_to` has the offset reached in
+    each partition of the subscriptions topic; the version is the sum of these, over all tenants.
     """
 
     version: int

@@ -238,8 +238,9 @@ def state(
 ) -> State:
     """The state; `background` has the processes that compact it, and `pending_index` is the index that it lacks."""
     share, lend = _sharing(store, spark)
-    for path in restored.files.values():
-        lend(path)
+    for part in restored.snapshot.parts:
+        if part in restored.files:
+            lend(restored.files[part])
     return State(
         snapshot=restored.snapshot,
         broadcast=spark.broadcast,

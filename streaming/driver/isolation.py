@@ -38,11 +38,12 @@ Row = TypeVar("Row")
 
 
 class WorkersLost(Exception):
-    """Raised where the workers died on the rows. `again`: another try may succeed."""
+    """Raised where the workers died on the rows, or `hung` until they were killed. `again`: another try may succeed."""
 
-    def __init__(self, reason: str, again: bool) -> None:
+    def __init__(self, reason: str, again: bool, hung: bool = False) -> None:
         super().__init__(reason)
         self.again = again
+        self.hung = hung
 
 
 def workers_lost(trace: str) -> WorkersLost | None:
@@ -60,7 +61,7 @@ def failure(error: Exception) -> Exception:
 
 def workers_hung() -> WorkersLost:
     """The error of a job that was cancelled because it took too long."""
-    return WorkersLost("workers did not answer in time and were killed", again=True)
+    return WorkersLost("workers did not answer in time and were killed", again=True, hung=True)
 
 
 def _said(trace: str) -> str:
@@ -116,6 +117,8 @@ class Isolation(Generic[Batch, Row]):
                 # The batch itself may have more rows: some that are committed, or that came after `places` looked.
                 yield self._last_tried(self.only(batch, places), str(reason)) if len(places) else []
                 return
+            if reason.hung:  # each try takes minutes, so an outage has to show before the batch is halved
+                self._tried(self.only(batch, places[:0]), PIECE_TRIES - 1)
         else:
             yield rows
             return

@@ -49,6 +49,9 @@ LARGE_ROW_BYTES = 8 << 10  # on average: then a batch is looked at before it is 
 class BatchPieces(Protocol):
     """Gives a batch to tasks."""
 
+    def is_open(self, batch: Any) -> bool:
+        """Whether the batch ends by time, so that it may have read nothing."""
+
     def pieces(self, batch: Any) -> Iterator[Sequence[Row]]:
         """The workers' rows, piece by piece. Consume each before the next."""
 
@@ -95,15 +98,15 @@ class Pipeline:
         if self.cores is not None and (cores := self.cores()) != self.tasks:
             self.slots.open(cores, self.state.broadcast)
             self.tasks = cores
-        reached = self._reached()
+        reached, run = self._reached(), self.run(self, number, report)
         try:
-            for rows in self.run(self, number, report).pieces(batch):
+            for rows in run.pieces(batch):
                 report.saw(rows)
                 self.look_for_gaps(rows)
                 if (published := self.take(rows, number)) is not None:
                     report.add(published)
                 before, reached = reached, self._reached()
-                if reached > before:  # or tasks that read nothing would seem healthy
+                if reached > before or not run.is_open(batch):  # or tasks that read nothing would seem healthy
                     self.observer.progressed()
         except WorkersLost as reason:
             raise SparkFailed(f"Spark workers fail even on an empty batch: {reason}") from reason
@@ -129,7 +132,7 @@ class Pipeline:
         self._keep()
 
     def _reached(self) -> int:
-        """Grows with each offset that is committed, or known to hold nothing."""
+        """Grows with each offset that is committed, or that an open epoch has found to hold nothing."""
         return sum(self.state.positions.values()) + sum(self.state.looked_at.values())
 
     def adopt(

@@ -137,8 +137,7 @@ class Copy:
         self._leave_out({name: download.exception() for name, download in downloaded.items()}, local)
         for manifest in local.glob(f"{VERSION}*"):
             _without_checksum(manifest)
-        self._rejections = {name for name in names if name.startswith(REJECTED)}
-        self._rejected = self._whole_rejections(local / "rejected")
+        self._rejected = self._whole_rejections(names, local / "rejected")
         self._rejecting = threading.Lock()
         self._writing = threading.Lock()  # parts and manifests, one after the other
         self._lent: set[str] = set()
@@ -186,12 +185,12 @@ class Copy:
             content = rejected.read_bytes()
             if content == self._rejected:
                 return
-            self._checked()
-            name = f"{REJECTED}{uuid.uuid4().hex}"
-            self._directory.put(rejected, name)
-            for old in self._rejections - {name}:
-                self._directory.delete(old)
-            self._rejections, self._rejected = {name}, content
+            names = self._checked()
+            self._directory.put(rejected, f"{REJECTED}{uuid.uuid4().hex}")
+            for old in names:
+                if old.startswith(REJECTED):
+                    self._directory.delete(old)
+            self._rejected = content
 
     def update(self, parts: Iterable[Path], manifests: Iterable[Path]) -> None:
         """Make these the parts and manifests that are there, and those that are in use."""
@@ -215,10 +214,12 @@ class Copy:
             self._directory.put(file, name)
             self._there.add(name)
 
-    def _whole_rejections(self, file: Path) -> bytes:
+    def _whole_rejections(self, names: set[str], file: Path) -> bytes:
         """Bring the rejections of all whole files to one; returns its content. If none is whole, there is no file."""
         places: set[rejections.Place] | None = None
-        for name in self._rejections:
+        for name in names:
+            if not name.startswith(REJECTED):
+                continue
             with suppress(MatchingError, StorageFailed):
                 self._directory.get(name, file)
                 places = (places or set()) | rejections.read(file)
@@ -235,10 +236,8 @@ class Copy:
             return names
         if not self._owns():
             raise Fenced("another job has taken over the checkpoint")
-        names = self._claimed()
-        # The other process may have deleted ours and left its own.
-        self._rejections, self._rejected = {name for name in names if name.startswith(REJECTED)}, b""
-        return names
+        self._rejected = b""  # the other process may have deleted them, or left its own
+        return self._claimed()
 
     def _claimed(self) -> set[str]:
         """Put our file in the place of all others of its kind; returns the names of all files."""

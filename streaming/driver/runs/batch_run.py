@@ -65,6 +65,10 @@ class BatchRun(ABC, Generic[Batch]):
     number: int
     report: Report
 
+    def is_open(self, batch: Batch) -> bool:
+        """Whether the batch ends by time, so that it may have read nothing."""
+        return False
+
     @abstractmethod
     def tasks(self, batch: Batch) -> int:
         """The number of tasks, each with its slot, for this batch."""

@@ -67,8 +67,11 @@ class EpochRun(BatchRun[EpochPlan]):
 
     reading: EpochReading
 
+    def is_open(self, batch: EpochPlan) -> bool:
+        return batch.ends is None
+
     def pieces(self, batch: EpochPlan) -> Iterator[Sequence[Row]]:
-        return self.isolation().pieces(batch, self.pipeline.careful and batch.ends is not None)
+        return self.isolation().pieces(batch, self.pipeline.careful and not self.is_open(batch))
 
     def tasks(self, batch: EpochPlan) -> int:
         partitions = len(of_events(self.pipeline.state.positions))

@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from random import Random
 from typing import Any
 
+from tests.support.patience import PATIENCE_S
+
 HOST = "127.0.0.1"
 WAIT_S = 0.01  # between two pieces
 BOMB_BYTES = 8 << 20  # beyond what any client here reads
@@ -40,7 +42,7 @@ def serving(answer: Callable[[bytes], Answer]) -> Iterator[str]:
         with suppress(OSError):  # it was shut down
             while True:
                 connection, _ = listener.accept()
-                connection.settimeout(5.0)
+                connection.settimeout(PATIENCE_S)
                 threads.append(threading.Thread(target=serve, args=(connection,), daemon=True))
                 threads[-1].start()
 

@@ -68,6 +68,11 @@ def test_a_pause_begins_with_the_first_paused_document_since_the_last_that_was_n
     assert paused_first([{"status": status, "n": n} for n, status in enumerate(statuses)])["n"] == first
 
 
+def test_statuses_keep_their_order_after_a_tenant_was_left_out() -> None:
+    statuses = [(0, {"version": 9, "read_up_to": {"0": 5}}), (2, {"version": 7, "read_up_to": {"0": 6, "1": 1}})]
+    assert oldest_first(statuses) == oldest_first(statuses[::-1]) == [status for _, status in statuses]
+
+
 @pytest.mark.parametrize(
     ("statuses", "versions"),
     [

@@ -12,10 +12,10 @@ from tests.support.doubles.topic import Record
 DOCUMENT = {"subscriber": "alice", "pattern": {}}
 
 
-def message(status: str, offset: int, time_ms: int = 0, **more: Any) -> Record:
+def message(status: str, offset: int, time_ms: int = 0, where: int = 0, **more: Any) -> Record:
     in_force = {"version": 7, "in_force_from": {"0": 5, "1": 9}}
     change = {"read_up_to": {"0": 5, "1": 1}, **more, "change": {"partition": 0, "offset": offset}}
-    return Record("s", {"id": "s", "status": status, **in_force, **change}, time_ms=time_ms)
+    return Record("s", {"id": "s", "status": status, **in_force, **change}, where, time_ms=time_ms)
 
 
 ACCEPTED = message("accepted", 3, 100)
@@ -49,6 +49,12 @@ CASES: dict[str, tuple[list[Any], list[Any], str, bool]] = {
         [message("accepted", 4_999, version=5_000), message("rejected", 3, version=3, reason="no")],
         [],
         "rejected: no",
+        True,
+    ),
+    "in another partition, after a tenant was left out": (
+        [message("unsubscribed", 4, read_up_to={"0": 6, "1": 1}, where=1), message("accepted", 3, version=99)],
+        [],
+        f"unsubscribed {WHERE}",
         True,
     ),
     "a later change": (

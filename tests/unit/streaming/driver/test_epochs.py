@@ -250,6 +250,8 @@ def test_an_epoch_makes_progress_if_it_reads_a_record_or_offsets_without_one(sta
     stage.markers(B, 3)
     assert progress()
     assert not progress()
+    stage.markers(B, 3)
+    assert progress(EpochPlan(0.0, {B: 6}))
 
 
 def test_tasks_that_were_cancelled_because_they_hung_are_progress(
@@ -268,7 +270,8 @@ def test_tasks_that_were_cancelled_because_they_hung_are_progress(
 
     monkeypatch.setattr(EventMatching, "__call__", hangs)
     jobs = SimpleNamespace(begin=cancelled.clear, end=lambda: None, cancel=cancelled.set)
-    stage.pipeline.time_limit = TimeLimit(jobs, least_s=0.05, first_s=0.05)
+    stage.pipeline.time_limit = TimeLimit(jobs, least_s=0.05)
+    monkeypatch.setattr(TimeLimit, "seconds", lambda self: self.least_s)
     stage.event(A, {"x": 13})
     before = stage.reports.progress
     stage.step()

@@ -17,10 +17,12 @@ Batch = tuple[int, ...]  # offsets
 
 
 class Workers:
-    """They die of `deadly` rows, of more than `most` rows at once, and `accidents` times of something else."""
+    """They die, or `hang`, on `deadly` rows and `accidents` times; they die of more than `most` rows at once."""
 
-    def __init__(self, deadly: Set[int] = frozenset(), most: int = 1_000, accidents: int = 0) -> None:
-        self.deadly, self.most, self.accidents = deadly, most, accidents
+    def __init__(
+        self, deadly: Set[int] = frozenset(), most: int = 1_000, accidents: int = 0, hang: bool = False
+    ) -> None:
+        self.deadly, self.most, self.accidents, self.hang = deadly, most, accidents, hang
         self.calls: Counter[Batch] = Counter()
         self.looked = 0
 
@@ -28,9 +30,9 @@ class Workers:
         self.calls[batch] += 1
         if self.accidents:
             self.accidents -= 1
-            raise WorkersLost("killed", again=True)
+            raise WorkersLost("killed", again=True, hung=self.hang)
         if self.deadly & set(batch):
-            raise WorkersLost("exited", again=True)
+            raise WorkersLost("exited", again=True, hung=self.hang)
         if len(batch) > self.most:
             raise WorkersLost("MemoryError", again=False)
         return [{"done": offset} for offset in batch]
@@ -141,6 +143,19 @@ def test_when_workers_do_not_survive_nothing_no_row_is_to_blame() -> None:
     workers = Workers(accidents=1_000)
     with pytest.raises(WorkersLost):
         workers.run(tuple(range(4)))
+
+
+@pytest.mark.parametrize("careful", [False, True])
+def test_where_workers_hang_whatever_they_get_it_shows_after_few_tries(careful: bool) -> None:
+    workers = Workers(accidents=1_000, hang=True)
+    with pytest.raises(WorkersLost):
+        workers.run(tuple(range(1_000)), careful)
+    assert workers.calls.total() == 2 * isolation_module.PIECE_TRIES - 1
+
+
+def test_a_row_that_hangs_is_found_if_workers_do_other_work() -> None:
+    pieces = Workers({5}, hang=True).run(tuple(range(8)))
+    assert [row.get("aside") for piece in pieces for row in piece if "aside" in row] == [5]
 
 
 def test_the_innermost_cause_is_what_is_said() -> None:

@@ -1,4 +1,4 @@
-"""Patience with the servers of these tests: where a machine stands still for a while, none of them gives up."""
+"""Patience of the servers and clients in the process of these tests: none gives up where a machine stands still."""
 
 from __future__ import annotations
 
