@@ -7,25 +7,89 @@ from typing import Any
 import numpy as np
 
 from matchers.algorithms.tiles.kernels.runs_kernel import sort_each
-from matchers.kernels.jit import kernel
+from matchers.kernels.jit import inlined, kernel
+from matchers.kernels.vectors import lowest
+
+FEW = 48  # subscriptions, or one in
+RARE = 2_048  # of all, up to which they are copied and sorted
+DENSE = 3  # one in so many of all, from which on all are looked at
 
 
 @kernel
-def expanded(offsets: Any, unique: Any, id_start: Any, id: Any, n_ids: int) -> Any:
+def expanded(offsets: Any, unique: Any, id_start: Any, id: Any, unique_of: Any, n_ids: int) -> Any:
     """The offsets and subscriptions of a MatchBatch, ascending within an event, from one of different subscriptions.
 
-    Those of one are copied; of several they are sorted by insertion and merging, or in a map of bits if they are many.
+    Those of one are copied, and few of several are sorted. More are marked in a map of bits, which is then read in
+    order. Where a third of all match, no bits are written: for each of all in order, a byte tells whether the one that
+    it is the same as matches, and it is listed without a branch.
     """
-    to = np.zeros(offsets.shape[0], np.int64)
-    for e in range(offsets.shape[0] - 1):
+    n = offsets.shape[0] - 1
+    to = np.zeros(n + 1, np.int64)
+    for e in range(n):
         to[e + 1] = to[e]
         for k in range(offsets[e], offsets[e + 1]):
             to[e + 1] += id_start[unique[k] + 1] - id_start[unique[k]]
     out = np.empty(to[-1], np.int32)
-    m = 0
-    for k in range(offsets[0], offsets[-1]):
+    bits = np.zeros(0, np.uint64)
+    matched = np.zeros(0, np.uint8)
+    sorted_up_to = 0
+    for e in range(n + 1):
+        found = to[e + 1] - to[e] if e < n else 0
+        is_sorted = e < n and offsets[e + 1] - offsets[e] > 1 and found > FEW and found * RARE >= n_ids
+        if e < n and not is_sorted:
+            _copy(offsets[e], offsets[e + 1], unique, id_start, id, out, to[e])
+            continue
+        if sorted_up_to < e:
+            sort_each(to[sorted_up_to : e + 1], n_ids, out)
+        sorted_up_to = e + 1
+        if not is_sorted:
+            break
+        if found * DENSE >= n_ids:
+            if matched.shape[0] == 0:
+                matched = np.zeros(id_start.shape[0], np.uint8)
+            _look_at_all(offsets[e], offsets[e + 1], unique, unique_of, matched, out, to[e], to[e + 1])
+        else:
+            if bits.shape[0] == 0:
+                bits = np.zeros((n_ids + 63) >> 6, np.uint64)
+            _mark(offsets[e], offsets[e + 1], unique, id_start, id, bits, out, to[e])
+    return to, out
+
+
+@inlined
+def _copy(begin: int, end: int, unique: Any, id_start: Any, id: Any, out: Any, m: int) -> None:
+    for k in range(begin, end):
         for i in range(id_start[unique[k]], id_start[unique[k] + 1]):
             out[m] = id[i]
             m += 1
-    sort_each(to, n_ids, out)
-    return to, out
+
+
+@inlined
+def _mark(begin: int, end: int, unique: Any, id_start: Any, id: Any, bits: Any, out: Any, m: int) -> None:
+    """List them by a map of bits, which must be empty and is left so."""
+    for k in range(begin, end):
+        for i in range(id_start[unique[k]], id_start[unique[k] + 1]):
+            x = np.uint64(id[i])
+            bits[x >> np.uint64(6)] |= np.uint64(1) << (x & np.uint64(63))
+    for w in range(bits.shape[0]):
+        word = bits[w]
+        bits[w] = np.uint64(0)
+        while word != np.uint64(0):
+            out[m] = (w << 6) + np.int64(lowest(word))
+            m += 1
+            word &= word - np.uint64(1)
+
+
+@inlined
+def _look_at_all(
+    begin: int, end: int, unique: Any, unique_of: Any, matched: Any, out: Any, m: Any, out_end: int
+) -> None:
+    """List them up to out_end. `matched` must be 0 and is left so."""
+    for k in range(begin, end):
+        matched[unique[k]] = 1
+    s = 0
+    while m < out_end:
+        out[m] = s
+        m += np.int64(matched[np.uint64(unique_of[s])])
+        s += 1
+    for k in range(begin, end):
+        matched[unique[k]] = 0

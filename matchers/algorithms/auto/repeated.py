@@ -26,11 +26,11 @@ class Once(Matcher):
     matcher: Matcher  # of these U
     id_start: Int64  # [U + 1]
     id: Int32  # the subscriptions that are the same as u: id_start[u] .. id_start[u + 1], ascending
-    n_subscriptions: int
+    unique_of: Int32  # [S] the u that each one is the same as; U: none
 
     def match(self, events: EventBatch) -> MatchBatch:
         found = self.matcher.match(events)
-        return MatchBatch(*expanded(found.offsets, found.subscription, self.id_start, self.id, self.n_subscriptions))
+        return MatchBatch(*self._expanded(found.offsets, found.subscription))
 
     def alone(self) -> Callable[[EventBatch], Int32]:
         match, offsets = self.matcher.alone(), np.zeros(2, np.int64)
@@ -40,10 +40,15 @@ class Once(Matcher):
             if not len(found):
                 return found
             offsets[1] = len(found)
-            subscriptions: Int32 = expanded(offsets, found, self.id_start, self.id, self.n_subscriptions)[1]
-            return subscriptions
+            return self._expanded(offsets, found)[1]
 
         return match_one
+
+    def _expanded(self, offsets: Int64, unique: Int32) -> tuple[Int64, Int32]:
+        found: tuple[Int64, Int32] = expanded(
+            offsets, unique, self.id_start, self.id, self.unique_of, len(self.unique_of)
+        )
+        return found
 
     def memory_bytes(self) -> int:
         return super().memory_bytes() + self.matcher.memory_bytes()
@@ -61,5 +66,7 @@ def different(table: SubscriptionTable) -> tuple[SubscriptionTable, Callable[[Ma
     start, column, low, high = rows(unique.one, table.start, table.column, table.low, table.high, 1)
     subscription = np.repeat(np.arange(n, dtype=np.int32), np.diff(start))
     own = SubscriptionTable.of_sorted(subscription, column, low, high, n_subscriptions=n, n_columns=table.n_columns)
-    ids = unique.id_start.astype(np.int64), unique.id
-    return own, lambda matcher: Once(matcher, *ids, table.n_subscriptions).read_only()
+    id_start = unique.id_start.astype(np.int64)
+    unique_of = np.full(table.n_subscriptions, n, np.int32)  # contradictory ones are the same as none
+    unique_of[unique.id] = np.repeat(np.arange(n, dtype=np.int32), np.diff(id_start))
+    return own, lambda matcher: Once(matcher, id_start, unique.id, unique_of).read_only()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from matchers import ALGORITHMS, EventBatch, Interfaces, MatchBatch, Matcher, Ma
 from matchers.algorithms import auto
 from matchers.algorithms.auto import candidates, choosing, drawing
 from matchers.algorithms.auto.choosing import Choice
+from matchers.algorithms.auto.kernel import expanded
 from matchers.algorithms.auto.repeated import Once, different
 from matchers.algorithms.auto.trial import TURNS, TURNS_ALONE, Trial
 from tests.support.generators.algorithms import UNCOMPILED
@@ -501,7 +503,7 @@ def test_each_process_learns_for_itself() -> None:
 
 
 def test_those_near_are_named_with_a_choice_also_of_a_table_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = chosen(uniform_table(3_000, 40, 4, 0.3), sparse=(0.0, 0.0, 1.0), dense=(25.0, 0.0, 0.0))
+    found = chosen(uniform_table(3_000, 400, 4, 0.3), sparse=(0.0, 0.0, 1.0), dense=(100.0, 0.0, 0.0))
     assert [choice.near for choice in found] == [(), ("dense",), ("dense",), ("sparse",)]
     few = uniform_table(candidates.FEW_SUBSCRIPTIONS, 3, 2, 0.3)
     scan, hem = (candidates.CANDIDATES[name](few) for name in ("scan", "hem"))
@@ -590,3 +592,20 @@ def test_where_most_subscriptions_differ_they_stay_as_they_are(monkeypatch: pyte
     table = uniform_table(300, 4, 2, 0.4)
     assert different(table)[0] is table
     assert "different" not in auto.build(table).about
+
+
+def test_however_many_match_those_that_are_the_same_are_listed_in_order() -> None:
+    """Copied, sorted, marked, or looked for among all; one in ten of them contradicts itself."""
+    r = np.random.default_rng(1)
+    n_ids, n = 9_000, 3_000
+    unique_of = np.sort(r.integers(0, n, n_ids)).astype(np.int32)[r.permutation(n_ids)]
+    unique_of[::10] = n
+    id = np.argsort(unique_of, kind="stable").astype(np.int32)
+    id_start = np.searchsorted(unique_of[id], np.arange(n + 1))
+    events = [np.sort(r.choice(n, size, replace=False)) for size in (0, 1, 2, 900, 3_000, 15, 16, 40, 1_100, 30, 3_000)]
+    offsets = np.concatenate(([0], np.cumsum([len(event) for event in events])))
+    found = np.concatenate(events).astype(np.int32)
+    to, out = expanded(offsets, found, id_start, id[: id_start[-1]], unique_of, n_ids)
+    for event, (begin, end) in zip(events, pairwise(to.tolist()), strict=True):
+        assert out[begin:end].tolist() == np.flatnonzero(np.isin(unique_of, event)).tolist()
+    assert to[-1] == len(out)
