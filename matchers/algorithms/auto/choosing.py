@@ -39,7 +39,6 @@ ROUNDS = 3  # of which the least time counts
 TURNS = 5  # the same, of those that are built
 GROWTH = 4  # calls of the first round have so many times the events of the call before
 BEHIND = 4.0  # times slower than the fastest: not measured again
-VERY_FAR = 20.0  # the same, of those that are built: they match a few of the real events
 PAYS = np.log(1.2) ** 2  # one case a fifth faster pays for one more index
 FEW_S = 0.001  # for a call of the first round, about
 CALL_S = 0.004  # for all calls of another one
@@ -55,7 +54,7 @@ class Choice:
     attributes: float
     algorithm: str
     us: float  # of an event
-    near: tuple[str, ...] = ()  # others that are built and not very far behind: real events may change the order
+    near: tuple[str, ...] = ()  # others that are built and not far behind: real events may change the order
 
 
 def choose(
@@ -81,7 +80,7 @@ def choose(
     best = _several(seconds, len(names))
     found = {}
     for case, i, of_case in zip(product(batches, sizes), best, seconds.T, strict=True):
-        near = [names[j] for j in {*best} - {i} if of_case[j] <= VERY_FAR * of_case[i]]
+        near = [names[j] for j in {*best} - {i} if of_case[j] <= BEHIND * of_case[i]]
         found[Choice(*case, names[i], float(of_case[i]) * 1e6, tuple(near))] = matchers[i]
     return found
 

@@ -10,9 +10,9 @@ from matchers.algorithms.tiles.kernels.runs_kernel import sort_each
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.vectors import lowest
 
-FEW = 48  # subscriptions, or one in
-RARE = 2_048  # of all, up to which they are copied and sorted
-DENSE = 3  # one in so many of all, from which on all are looked at
+FEW = 48  # subscriptions of an event that are copied and sorted
+RARE = 2_048  # one in so many of all: up to it, too
+DENSE = 3  # one in so many of all: from it on, all are looked at
 
 
 @kernel
@@ -20,8 +20,8 @@ def expanded(offsets: Any, unique: Any, id_start: Any, id: Any, unique_of: Any, 
     """The offsets and subscriptions of a MatchBatch, ascending within an event, from one of different subscriptions.
 
     Those of one are copied, and few of several are sorted. More are marked in a map of bits, which is then read in
-    order. Where a third of all match, no bits are written: for each of all in order, a byte tells whether the one that
-    it is the same as matches, and it is listed without a branch.
+    order. Where a third of all match, all subscriptions are looked at in order instead, each with a byte of its
+    different one, without a branch.
     """
     n = offsets.shape[0] - 1
     to = np.zeros(n + 1, np.int64)
@@ -35,14 +35,14 @@ def expanded(offsets: Any, unique: Any, id_start: Any, id: Any, unique_of: Any, 
     sorted_up_to = 0
     for e in range(n + 1):
         found = to[e + 1] - to[e] if e < n else 0
-        is_sorted = e < n and offsets[e + 1] - offsets[e] > 1 and found > FEW and found * RARE >= n_ids
-        if e < n and not is_sorted:
+        in_order = e < n and offsets[e + 1] - offsets[e] > 1 and found > FEW and found * RARE >= n_ids
+        if e < n and not in_order:
             _copy(offsets[e], offsets[e + 1], unique, id_start, id, out, to[e])
             continue
         if sorted_up_to < e:
             sort_each(to[sorted_up_to : e + 1], n_ids, out)
         sorted_up_to = e + 1
-        if not is_sorted:
+        if not in_order:
             break
         if found * DENSE >= n_ids:
             if matched.shape[0] == 0:
