@@ -3,8 +3,8 @@ batches.
 
 Measured is matching alone, without reading events, by the processor time of all threads: an event alone the way
 `Index.match` takes (`Matcher.alone`), batches by `Matcher.match`. What `auto` learns from the first events that come,
-it has learnt before, from other events. Rounds are interleaved and the least of each algorithm counts. Any other but
-`tiles` that is far behind in a round is not measured again, nor with larger batches. The answers of each algorithm to
+it has learnt before, from other events. Rounds are interleaved and the least of each algorithm counts. Any that is
+far behind in a round is not measured again, nor with larger batches, but `tiles` and the best of all others are. The answers of each algorithm to
 SOME events at once, and to each call that is measured, are compared with those of `scan`.
 """
 
@@ -36,7 +36,7 @@ EXACT = [name for name in runnable() if not (a := ALGORITHMS[name]).approximate 
 ROUNDS = 5
 CALLS_S = 0.005  # of an algorithm in a round, at least
 PASS_S = 0.1  # of the fastest algorithm in a round, about: fewer calls are measured if each takes long
-ENOUGH_S = 5.0  # of lessons, and of rounds after the second
+ENOUGH_S = 5.0  # from which on two rounds are enough
 BEHIND = 2.0  # times slower than the fastest: not asked again
 FAR = 10.0  # likewise after the first call, when nothing is warm, and for larger batches
 SOME = 64  # events of a first call
@@ -133,7 +133,7 @@ def compare(
         best = min((name for name in us if name != CHOOSER), key=us.__getitem__)
         rival = min((name for name in us if name not in (CHOOSER, OURS)), key=us.__getitem__)
         if batch > 1:  # one event alone is slow for algorithms that share work between events
-            matchers = {name: matchers[name] for name in {*_near(us, FAR), rival}}
+            matchers = {name: matchers[name] for name in _near(us, FAR)}
         n, matches = prepared.table.n_subscriptions, len(wanted.subscription) / len(wanted)
         times = us[CHOOSER], us.get(OURS, nan), best, us[best], rival, us[rival]
         yield GridPoint(workload, n, batch, matches, chosen, build_s, *times, agree and right)
@@ -165,15 +165,13 @@ def _times(
         first = match(calls[0])
         least[name] = 1e6 * (process_time() - began) / batch
         right &= _is_right(first, expected[0])
-    enough = max(1, int(PASS_S * 1e6 / (batch * min(least.values()))))
+    enough = max(1, int(PASS_S * 1e6 / (batch * max(min(least.values()), 1e-3))))
     calls, expected = calls[:enough], expected[:enough]
     for name in _near(least, FAR):
         right &= all(_is_right(ways[name](call), part) for call, part in zip(calls[1:], expected[1:], strict=True))
-    end = perf_counter() + ENOUGH_S
-    for at in islice(cycle(range(0, len(training), batch)), LESSONS_ALONE if batch == 1 else LESSONS):
+    lessons = LESSONS_ALONE if batch == 1 else LESSONS
+    for at in islice(cycle(range(0, len(training), batch)), lessons if len(matchers[CHOOSER].algorithms) > 1 else 0):
         ways[CHOOSER](training.part(at, min(at + batch, len(training))))
-        if perf_counter() > end:
-            break
     end = perf_counter() + ENOUGH_S
     for number in range(ROUNDS):
         if number > 1 and perf_counter() > end:
@@ -184,9 +182,10 @@ def _times(
 
 
 def _near(us: Mapping[str, float], times: float) -> list[str]:
-    """Return those that are at most so many times slower than the fastest, `auto` apart; and ours."""
+    """Return those that are at most so many times slower than the fastest, `auto` apart; ours, and the best other."""
     limit = times * min(us[name] for name in us if name != CHOOSER)
-    return [name for name in us if us[name] <= limit or name in (CHOOSER, OURS)]
+    always = CHOOSER, OURS, min((name for name in us if name not in (CHOOSER, OURS)), key=us.__getitem__)
+    return [name for name in us if us[name] <= limit or name in always]
 
 
 def _is_right(found: MatchBatch | Int32, wanted: MatchBatch) -> bool:

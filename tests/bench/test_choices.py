@@ -66,10 +66,14 @@ def test_watch_lists_and_repeated_subscriptions_are_workloads(name: str) -> None
         assert matches > 0.2
 
 
-def test_the_best_rival_is_measured_however_far_behind_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choices, "FAR", 0.0)
-    points = list(choices.compare("hem", choices.WORKLOADS["hem"](20), ["tiles"]))
-    assert [(point.batch, point.rival) for point in points] == [(batch, "scan") for batch in choices.BATCHES]
+def test_the_best_rival_is_measured_however_far_behind_it_is() -> None:
+    us = {"scan": 900.0, "tiles": 1.0, "hem": 800.0, "counting": 9.0, "auto": 0.1}
+    assert choices._near(us, 10.0) == ["tiles", "counting", "auto"]
+    assert choices._near(us, 2.0) == ["tiles", "counting", "auto"]
+    del us["counting"]
+    assert choices._near(us, 10.0) == ["tiles", "hem", "auto"]
+    del us["tiles"]
+    assert choices._near(us, 1.0) == ["hem", "auto"]
 
 
 def test_points_with_too_many_values_are_left_out() -> None:
