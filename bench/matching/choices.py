@@ -3,9 +3,10 @@ batches.
 
 Measured is matching alone, without reading events, by the processor time of all threads: an event alone the way
 `Index.match` takes (`Matcher.alone`), batches by `Matcher.match`. What `auto` learns from the first events that come,
-it has learnt before, from other events. Rounds are interleaved and the least of each algorithm counts. Any that is
-far behind in a round is not measured again, nor with larger batches, but `tiles` and the best of all others are. The answers of each algorithm to
-SOME events at once, and to each call that is measured, are compared with those of `scan`.
+it has learnt before, from other events. Rounds are interleaved and the least of each algorithm counts. One
+that is far behind in a round is not measured again, nor with larger batches, unless it is `tiles` or the best of all
+others. The answers of each algorithm to SOME events at once, and to each call that is measured, are compared with
+those of `scan`.
 """
 
 from __future__ import annotations
@@ -169,8 +170,9 @@ def _times(
     calls, expected = calls[:enough], expected[:enough]
     for name in _near(least, FAR):
         right &= all(_is_right(ways[name](call), part) for call, part in zip(calls[1:], expected[1:], strict=True))
-    lessons = LESSONS_ALONE if batch == 1 else LESSONS
-    for at in islice(cycle(range(0, len(training), batch)), lessons if len(matchers[CHOOSER].algorithms) > 1 else 0):
+    several = len(matchers[CHOOSER].algorithms) > 1  # type: ignore[attr-defined]
+    lessons = several * (LESSONS_ALONE if batch == 1 else LESSONS)
+    for at in islice(cycle(range(0, len(training), batch)), lessons):
         ways[CHOOSER](training.part(at, min(at + batch, len(training))))
     end = perf_counter() + ENOUGH_S
     for number in range(ROUNDS):

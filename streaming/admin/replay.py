@@ -177,7 +177,7 @@ def _of_spans(
         with closing(cluster.reader()) as consumer:
             bounds = times.bounds(consumer, [(topic, p) for topic in topics for p in range(there[topic])])
             ranges = spans(consumer, bounds)
-        name = name or _name(word.id, _facts(word.id, digest, ranges))
+        name = name or _name(word.id, _facts(id, digest, ranges))
         notes = {at: ReplayRange(id, digest, *span) for at, span in ranges.items()}
         group = f"{settings.query.name}.replay.{name}"
         cluster.topics().check_group(group)

@@ -3,7 +3,7 @@
 A worker can die of what it is given: an event can bring down the process that reads it, and what very many events
 match can be more than it has memory for. It can also die of something else, so the whole is tried again first. Then the
 batch is halved, and halved again, until everything is done but the single rows that no worker survives in three tries,
-nor in a last one after an empty batch.
+nor in a last one after an empty batch. Where workers hang, an empty batch comes before each halving.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ class Observer:
         """No batch is in hand until `doing` is called again."""
 
     def progressed(self) -> None:
-        """A piece of a batch is committed, or tasks that hung were cancelled."""
+        """A piece of a batch is done, or tasks that hung were cancelled."""
 
     def batch(self, report: Report) -> None:
         """A batch that had rows is done, and `report.fields` was called."""

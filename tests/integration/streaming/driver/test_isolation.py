@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -16,6 +20,7 @@ from tests.integration.conftest import CommandLine
 from tests.integration.running import SLOW_DAEMON, job, lines, records, subscription
 from tests.support.patience import PATIENCE_S
 
+HOME = Path(__file__).resolve().parents[4]
 POISONOUS = ("-s", "spark.options.spark.python.daemon.module=tests.integration.streaming.poisonous_daemon")
 
 
@@ -151,3 +156,35 @@ def test_what_very_many_match_is_delivered_within_the_memory_of_workers(
             assert sorted(orjson.loads(record.value)["n"] for record in found) == list(range(events))
             expected = sorted(id for i, id in enumerate(ids) if i % 3 == s)
             assert json.loads(dict(found[0].headers)["ce_subscriptionids"]) == expected
+
+
+PARTS_OF_A_BATCH = """
+import numpy as np
+from pyspark.sql import SparkSession
+from streaming.driver.runs.source_run import SourceRun
+
+local = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+session = SparkSession.builder.master("local[1]").config(map=local).getOrCreate()
+batch = session.range(0, 8, 1, 2).selectExpr("0 AS source", "0 AS partition", "id AS offset")
+for begin, end in (0, 0), (2, 5):
+    places = np.array([(0, 0, offset, 1) for offset in range(begin, end)], np.int64).reshape(-1, 4)
+    part = SourceRun.only(None, batch, places)
+    seen = session.sparkContext.accumulator(0)
+
+    def work(batches):
+        seen.add(1)
+        yield from batches
+
+    found = part.coalesce(1).mapInArrow(work, part.schema).toArrow()
+    print(found["offset"].to_pylist(), seen.value)
+session.stop()
+"""
+
+
+def test_workers_get_an_empty_part_too_so_that_it_shows_whether_they_work() -> None:
+    """Spark starts no task for what it knows to be empty."""
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, "-c", PARTS_OF_A_BATCH], cwd=HOME, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["[] 1", "[2, 3, 4] 1"]), done.stderr

@@ -56,6 +56,7 @@ class DyingDirectory:
     directory: Path
     lives: int | None = None
     unreadable: frozenset[str] = frozenset()  # names begin so
+    deletes: bool = True
     url = "there://"
 
     def names(self) -> set[str]:
@@ -77,6 +78,8 @@ class DyingDirectory:
     def delete(self, name: str) -> None:
         if self._dies():
             raise Killed
+        if not self.deletes:
+            raise StorageFailed("it is away")
         (self.directory / name).unlink(missing_ok=True)
 
     def _dies(self) -> bool:
@@ -191,6 +194,18 @@ def test_a_process_that_was_replaced_before_it_came_here_does_not_end_its_succes
     assert other.store.rejected() == {(0, 25)}
     kinds = Counter(name.partition("-")[0] for name in other.elsewhere.names())
     assert kinds == {"owner": 1, "part": 3, "rejected": 1, "version": 2}
+
+
+def test_rejections_that_could_not_be_deleted_go_with_the_next_ones(tmp_path: Path) -> None:
+    one = Host(tmp_path)
+    one.store.reject([(0, 15)])
+    one.elsewhere.deletes = False
+    with pytest.raises(StorageFailed):
+        one.store.reject([(0, 16)])
+    one.elsewhere.deletes = True
+    one.store.reject([(0, 17)])
+    assert len([name for name in one.elsewhere.names() if name.startswith("rejected")]) == 1
+    assert Host(tmp_path).store.rejected() == {(0, 15), (0, 16), (0, 17)}
 
 
 def lent(one: Host) -> tuple[Copy, Path]:
