@@ -7,13 +7,17 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from config import Settings
 from matchers.index.snapshot import Part, Snapshot
+from streaming.driver import assembly
 from streaming.errors import Fenced, JobError, StorageFailed
 from streaming.state.remote import Copy, Directory
+from streaming.state.restore import Restored
 from streaming.state.store import Store
 from tests.unit.streaming.state.test_store import EMPTY, grown, saved
 
@@ -230,6 +234,24 @@ def test_what_executors_still_fetch_is_kept_until_it_is_given_back(tmp_path: Pat
     one.save(THIRD)
     assert part.name not in one.elsewhere.names()
     assert Host(tmp_path).snapshot.version == 30
+
+
+def test_a_start_lends_the_segments_that_it_uses_and_no_others(tmp_path: Path) -> None:
+    Host(tmp_path).save(SECOND)
+    other = Host(tmp_path)
+    used, _ = other.snapshot.parts
+    restored = Restored(
+        snapshot=EMPTY.of([(used, other.snapshot.removed[0])], 20),
+        files=other.files,
+        positions={},
+        first_start=False,
+        slices=(),
+        chosen=(),
+    )
+    spark, unused = cast(Any, SimpleNamespace(master="spark://host:7077", broadcast=None)), cast(Any, None)
+    assembly.state(Settings(), restored, other.store, unused, spark, None)
+    assert other.store.copy is not None
+    assert other.store.copy._lent == {other.files[used].name}
 
 
 def test_a_part_that_a_killed_process_lent_goes_with_the_next_one(tmp_path: Path) -> None:
