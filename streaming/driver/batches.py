@@ -70,11 +70,12 @@ class SparkBatches:
 
     @contextmanager
     def _keeping(self) -> Iterator[None]:
-        """Keep an error, which Spark would report as text."""
+        """Keep an error, which Spark would report as text; not the interruption of a wait by the end of the query."""
         try:
             yield
         except BaseException as error:
-            self.failure = error
+            if not self._finished:
+                self.failure = error
             raise
 
     @contextmanager

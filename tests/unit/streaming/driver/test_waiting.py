@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -253,3 +253,25 @@ def test_gaps_that_wait_for_an_answer_of_the_broker_are_counted_at_the_end() -> 
     assert asked == [[at]], "not again so soon"
     batches.end(SimpleNamespace(stop=lambda: None), by_request=True)  # type: ignore[arg-type]  # a double
     assert asked == [[at], [at]]
+
+
+def test_the_end_of_the_query_may_interrupt_the_wait() -> None:
+    waiting = threading.Event()
+
+    def interrupted(number: int) -> bool:
+        waiting.set()
+        while not batches._finished:
+            time.sleep(0.001)
+        raise InterruptedError("by the stop of the query")
+
+    def process(batch: Any, number: int) -> None:
+        """Do nothing."""
+
+    work: Any = process
+    batches = SparkBatches(work, interrupted)
+    with ThreadPoolExecutor(1) as stream:
+        batch = stream.submit(batches, work, 0)
+        assert waiting.wait(PATIENCE_S)
+        query: Any = SimpleNamespace(stop=lambda: batch.exception(PATIENCE_S))
+        assert batches.ended(query)
+    assert isinstance(batch.exception(), InterruptedError)
