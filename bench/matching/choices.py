@@ -3,10 +3,10 @@ batches.
 
 Measured is matching alone, without reading events, by the processor time of all threads: an event alone the way
 `Index.match` takes (`Matcher.alone`), batches by `Matcher.match`. What `auto` learns from the first events that come,
-it has learnt before, from other events. Rounds are interleaved and the least of each algorithm counts. One
-that is far behind in a round is not measured again, nor with larger batches, unless it is `tiles` or the best of all
-others. The answers of each algorithm to SOME events at once, and to each call that is measured, are compared with
-those of `scan`.
+it has learnt before, from other events. Rounds are interleaved and the least of each algorithm counts. One that is
+far behind in a round is not measured again, nor with larger batches, unless it is `tiles` or the best of all others.
+The answers of each algorithm to SOME events at once, and to each call that is measured, are compared with those of
+`scan`.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def compare(
     for batch in sorted(batch for batch in batches if batch <= len(events)):
         us, right = _times(matchers, events, training, batch, wanted)
         best = min((name for name in us if name != CHOOSER), key=us.__getitem__)
-        rival = min((name for name in us if name not in (CHOOSER, OURS)), key=us.__getitem__)
+        rival = _rival(us)
         if batch > 1:  # one event alone is slow for algorithms that share work between events
             matchers = {name: matchers[name] for name in _near(us, FAR)}
         n, matches = prepared.table.n_subscriptions, len(wanted.subscription) / len(wanted)
@@ -186,8 +186,13 @@ def _times(
 def _near(us: Mapping[str, float], times: float) -> list[str]:
     """Return those that are at most so many times slower than the fastest, `auto` apart; ours, and the best other."""
     limit = times * min(us[name] for name in us if name != CHOOSER)
-    always = CHOOSER, OURS, min((name for name in us if name not in (CHOOSER, OURS)), key=us.__getitem__)
+    always = CHOOSER, OURS, _rival(us)
     return [name for name in us if us[name] <= limit or name in always]
+
+
+def _rival(us: Mapping[str, float]) -> str:
+    """Return the fastest of those that are neither `auto` nor `tiles`."""
+    return min((name for name in us if name not in (CHOOSER, OURS)), key=us.__getitem__)
 
 
 def _is_right(found: MatchBatch | Int32, wanted: MatchBatch) -> bool:

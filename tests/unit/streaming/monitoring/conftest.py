@@ -1,4 +1,4 @@
-"""Patience of the servers and clients in the process of these tests: none gives up where a machine stands still."""
+"""Give the servers and clients in the test process long timeouts: a busy machine may stand still for minutes."""
 
 from __future__ import annotations
 
