@@ -187,9 +187,8 @@ class Copy:
                 return
             names = self._checked()
             self._directory.put(rejected, f"{REJECTED}{uuid.uuid4().hex}")
-            for old in names:
-                if old.startswith(REJECTED):
-                    self._directory.delete(old)
+            for old in _of_kind(REJECTED, names):
+                self._directory.delete(old)
             self._rejected = content
 
     def update(self, parts: Iterable[Path], manifests: Iterable[Path]) -> None:
@@ -217,9 +216,7 @@ class Copy:
     def _whole_rejections(self, names: set[str], file: Path) -> bytes:
         """Bring the rejections of all whole files to one; returns its content. If none is whole, there is no file."""
         places: set[rejections.Place] | None = None
-        for name in names:
-            if not name.startswith(REJECTED):
-                continue
+        for name in _of_kind(REJECTED, names):
             with suppress(MatchingError, StorageFailed):
                 self._directory.get(name, file)
                 places = (places or set()) | rejections.read(file)
@@ -246,10 +243,14 @@ class Copy:
         self._directory.put(empty, self._owner)
         empty.unlink()
         names = self._directory.names()
-        for name in names - {self._owner}:
-            if name.startswith(OWNER):
-                self._directory.delete(name)
+        for other in _of_kind(OWNER, names) - {self._owner}:
+            self._directory.delete(other)
         return names
+
+
+def _of_kind(kind: str, names: set[str]) -> set[str]:
+    """The owners, or the rejections, among these."""
+    return {name for name in names if name.startswith(kind)}
 
 
 def _of_versions(names: set[str]) -> set[str]:
