@@ -9,7 +9,8 @@ batch goes to the one that was faster for batches like it. These match the first
 measured times replace the estimates (trial.py). Where the events are known, as in a job that has seen many, one
 algorithm is measured and built for these.
 
-Subscriptions that are the same are matched once (repeated.py). A tiny table is scanned. Tables of few subscriptions are
+Subscriptions that are the same are matched once (repeated.py), and events that have fewer attributes than every
+subscription needs are not matched at all (few_attributes.py). A tiny table is scanned. Tables of few subscriptions are
 built with each update of an index in service, so a measurement of one holds for all of its kind in this process
 (candidates.py defines tiny and few).
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from itertools import groupby, pairwise
 from math import inf, log2, sqrt
@@ -31,7 +32,8 @@ from numpy.typing import NDArray
 
 from matchers.algorithms.auto.candidates import CANDIDATES, asked, is_few, is_tiny
 from matchers.algorithms.auto.choosing import Choice, choose
-from matchers.algorithms.auto.kernel import expanded
+from matchers.algorithms.auto.few_attributes import alone_without_few, without_few
+from matchers.algorithms.auto.kernel import expanded, expanded_alone
 from matchers.algorithms.auto.repeated import Once, different
 from matchers.algorithms.auto.trial import TURNS, TURNS_ALONE, Trial
 from matchers.contract.interfaces import Interfaces
@@ -64,8 +66,9 @@ class _Cases:
 @dataclass(frozen=True, eq=False)
 class Auto(AdaptiveMatcher):
     choices: tuple[Choice, ...]  # ascending by batch, then by the attributes of an event
-    matchers: tuple[Matcher, ...]  # of each choice
+    matchers: tuple[Matcher, ...]  # of each of the `algorithms`
     reason: str
+    least: int = 0  # attributes that every subscription needs
 
     @property
     def about(self) -> str:
@@ -73,18 +76,32 @@ class Auto(AdaptiveMatcher):
 
     @property
     def algorithms(self) -> list[str]:
-        """The names of those that match, one or two."""
-        return list(dict.fromkeys(choice.algorithm for choice in self.choices))
+        """The names of those that match, one to three."""
+        return list(dict.fromkeys(name for choice in self.choices for name in choice.names))
 
     def match(self, events: EventBatch) -> MatchBatch:
+        if len(events.column) < self.least * len(events):  # most have too few
+            return without_few(events, self.least, self._match)
+        return self._match(events)
+
+    def _match(self, events: EventBatch) -> MatchBatch:
         cases = self._like(events)
         return cases.trials[cases.of(events)](events)
 
     def forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:
+        forward = partial(self._forward, interfaces=interfaces)
+        if len(events.column) < self.least * len(events):
+            return without_few(events, self.least, forward)
+        return forward(events)
+
+    def _forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:
         cases = self._like(events)
         return cases.forwarding[cases.of(events)](events, interfaces)
 
     def alone(self) -> Callable[[EventBatch], Int32]:
+        return alone_without_few(self.least, self._alone())
+
+    def _alone(self) -> Callable[[EventBatch], Int32]:
         cases = self._cases[0]
         ways = {id(matcher): matcher.alone() for several in cases.matchers for matcher in several}
         if len(ways) == 1:
@@ -123,13 +140,13 @@ class Auto(AdaptiveMatcher):
     @cached_property
     def _cases(self) -> list[_Cases]:
         """The cases, ascending by the number of events."""
-        built = {choice.algorithm: matcher for choice, matcher in zip(self.choices, self.matchers, strict=True)}
+        built = dict(zip(self.algorithms, self.matchers, strict=True))
         by_batch = {batch: list(some) for batch, some in groupby(self.choices, key=lambda choice: choice.batch)}
         most = [*(sqrt(a * b) for a, b in pairwise(by_batch)), inf]
         cases = []
         for end, choices in zip(most, by_batch.values(), strict=True):
             ends = [sqrt(a.attributes * b.attributes) for a, b in pairwise(choices)]
-            matchers = [[built[name] for name in (choice.algorithm, *choice.near)] for choice in choices]
+            matchers = [[built[name] for name in choice.names] for choice in choices]
             trials = [Trial([matcher.match for matcher in several], TURNS) for several in matchers]
             forwarding = [Trial([matcher.forward for matcher in several], TURNS) for several in matchers]
             cases.append(_Cases(end, ends, matchers, trials, forwarding))
@@ -139,7 +156,7 @@ class Auto(AdaptiveMatcher):
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def memory_bytes(self) -> int:
-        return sum({id(matcher): matcher.memory_bytes() for matcher in self.matchers}.values())
+        return sum(matcher.memory_bytes() for matcher in self.matchers)
 
 
 def build(
@@ -151,44 +168,47 @@ def build(
     """`attributes` that an event has on average, and events that come at once, if that is known: fewer cases are then
     measured, and one index may do. Raises MatchingError."""
     for name, value in (("attributes of an event", attributes), ("events of a batch", batch)):
-        if value is not None and not value > 0:
-            raise MatchingError(f"{name} must be above 0, not {value}")
+        if value is not None and not 0 < value < inf:
+            raise MatchingError(f"{name} must be above 0 and finite, not {value}")
     own, whole = table, None
-    if not is_tiny(table) and (not is_few(table) or compiled(expanded)):
+    if not is_tiny(table) and (not is_few(table) or (compiled(expanded) and compiled(expanded_alone))):
         own, whole = different(table)
-    found = _choices(own, attributes, batch, clock)
-    reason = _reason(own, list(found), table.n_subscriptions) + _like(attributes, batch)
+    choices, built = _choices(own, attributes, batch, clock)
+    reason = _reason(own, choices, table.n_subscriptions) + _like(attributes, batch)
     if whole is not None:
-        of_whole = {id(matcher): whole(matcher) for matcher in found.values()}
-        found = {choice: of_whole[id(matcher)] for choice, matcher in found.items()}
+        built = {name: whole(matcher) for name, matcher in built.items()}
     level = logging.DEBUG if table.n_subscriptions <= OFTEN else logging.INFO
     log.log(level, reason, extra={"event": "index_chosen"})
-    return Auto(tuple(found), tuple(found.values()), reason)
+    least = int(own.needed.min()) if own.n_subscriptions else 0
+    found = Auto(tuple(choices), (), reason, least)
+    return replace(found, matchers=tuple(built[name] for name in found.algorithms))
 
 
 def _choices(
     table: SubscriptionTable, attributes: float | None, batch: float | None, clock: Callable[[], float]
-) -> dict[Choice, Matcher]:
+) -> tuple[list[Choice], dict[str, Matcher]]:
     names = ["scan"] if is_tiny(table) else asked(table)
     if len(names) == 1:
-        return {Choice(1, 1.0, names[0], np.nan): CANDIDATES[names[0]](table)}
+        return [Choice(1, 1.0, names[0], np.nan)], {names[0]: CANDIDATES[names[0]](table)}
     builds = {name: CANDIDATES[name] for name in names}
     if not is_few(table):
         return choose(table, builds, clock, attributes, batch)
     kind = (*names, *_kind(table), *(value and _rounded(np.array([value])) for value in (attributes, batch)))
     if (choices := _chosen.get(kind)) is not None:
-        matchers = {name: builds[name](table) for name in dict.fromkeys(choice.algorithm for choice in choices)}
-        return {choice: matchers[choice.algorithm] for choice in choices}
-    found = choose(table, builds, clock, attributes, batch)
+        near = dict.fromkeys(name for choice in choices for name in choice.names)
+        return choices, {name: builds[name](table) for name in near}
+    choices, matchers = choose(table, builds, clock, attributes, batch)
     while len(_chosen) >= KINDS:
         _chosen.pop(next(iter(_chosen)), None)
-    _chosen[kind] = list(found)
-    return found
+    _chosen[kind] = choices
+    return choices, matchers
 
 
 def _kind(table: SubscriptionTable) -> tuple[float, ...]:
+    some = table.low <= table.high
+    low, high = table.low[some], table.high[some]
     with np.errstate(invalid="ignore", over="ignore"):  # between infinities, and from the least to the greatest double
-        width = np.nan_to_num(table.high - table.low, posinf=np.inf, neginf=-np.inf)
+        width = np.nan_to_num(high - low, posinf=np.inf, neginf=-np.inf)
     listed = len(table.column) / max(int(table.needed.sum()), 1)
     needed, width_of, length = _rounded(table.needed), _rounded(width), _rounded(np.array([listed]))
     return table.n_subscriptions.bit_length(), table.n_columns, needed, width_of, length

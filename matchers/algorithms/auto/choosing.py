@@ -54,7 +54,11 @@ class Choice:
     attributes: float
     algorithm: str
     us: float  # of an event
-    near: tuple[str, ...] = ()  # others that are built and not far behind: real events may change the order
+    others: tuple[str, ...] = ()  # that are built: real events may change the order
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.algorithm, *self.others
 
 
 def choose(
@@ -63,8 +67,9 @@ def choose(
     clock: Clock,
     attributes: float | None = None,
     batch: float | None = None,
-) -> dict[Choice, Matcher]:
-    """A choice for each batch and size of events, ascending, of three algorithms at most, of two for a large table.
+) -> tuple[list[Choice], dict[str, Matcher]]:
+    """A choice for each batch and size of events, ascending, and the matchers that they name: three algorithms at most,
+    two for a large table.
 
     `attributes` and `batch`: what events have and come in on average, where that is known.
     """
@@ -78,11 +83,12 @@ def choose(
     if len(names) > 1:
         seconds = measuring.compared(matchers, seconds)
     best = _several(seconds, len(names))
-    found = {}
-    for case, i, of_case in zip(product(batches, sizes), best, seconds.T, strict=True):
-        near = [names[j] for j in {*best} - {i} if of_case[j] <= BEHIND * of_case[i]]
-        found[Choice(*case, names[i], float(of_case[i]) * 1e6, tuple(near))] = matchers[i]
-    return found
+    kept = sorted(set(best))
+    choices = [
+        Choice(*case, names[i], float(of_case[i]) * 1e6, tuple(names[j] for j in kept if j != i))
+        for case, i, of_case in zip(product(batches, sizes), best, seconds.T, strict=True)
+    ]
+    return choices, {names[i]: matchers[i] for i in kept}
 
 
 def _several(seconds: Float64, most: int) -> list[int]:

@@ -22,6 +22,7 @@ AROUND = 0.5  # of a domain, on either side
 EVENTS = 1_024  # of each size, at most
 VALUES = 100_000  # of all events of a size, about
 LEAST = 64  # events
+TIMES = 1 << 21  # that are drawn at once
 
 
 def event_sizes(table: SubscriptionTable) -> list[float]:
@@ -43,8 +44,10 @@ def drawn(table: SubscriptionTable, size: float, seed: int = 1) -> EventBatch:
     others = _others(used, table.n_columns, max(round(size) - wanted, 0))
     n = int(np.clip(VALUES // (wanted + len(others)), LEAST, EVENTS))
     if wanted < len(used):  # the least of exponential times at rates of the predicates: drawn without replacement
-        time = r.exponential(size=(n, len(used))) / predicates
-        which = np.sort(np.argpartition(time, wanted - 1, axis=1)[:, :wanted], axis=1).ravel()
+        at_once = max(TIMES // len(used), 1)
+        times = (r.exponential(size=(min(at_once, n - at), len(used))) for at in range(0, n, at_once))
+        earliest = [np.argpartition(time / predicates, wanted - 1, axis=1)[:, :wanted] for time in times]
+        which = np.sort(np.concatenate(earliest), axis=1).ravel()
     else:
         which = np.tile(np.arange(len(used)), n)
     event = np.repeat(np.arange(n), wanted)

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from matchers.algorithms.tiles.kernels.runs_kernel import sort_each
+from matchers.kernels.bitsets import mark
 from matchers.kernels.jit import inlined, kernel
 from matchers.kernels.vectors import lowest
 
 FEW = 48  # subscriptions of an event that are copied and sorted
 RARE = 2_048  # one in so many of all: up to it, too
 DENSE = 3  # one in so many of all: from it on, all are looked at
+
+
+class Same(NamedTuple):
+    """U different subscriptions, and the S that are the same as one of them."""
+
+    id_start: Any  # [U + 1] int64: those that are the same as u are id[id_start[u]] .. id[id_start[u + 1]]
+    id: Any  # int32, ascending for each u
+    unique_of: Any  # [S] int32: the u that each one is the same as; U: none
+
+
+@kernel
+def expanded_alone(unique: Any, held: Any) -> Any:
+    """The subscriptions of one event, from its different ones; `held` has a `Same`."""
+    id_start, id, unique_of = held.arrays
+    offsets = np.zeros(2, np.int64)
+    offsets[1] = unique.shape[0]
+    return expanded(offsets, unique, id_start, id, unique_of, unique_of.shape[0])[1]
 
 
 @kernel
@@ -68,8 +86,7 @@ def _mark(begin: int, end: int, unique: Any, id_start: Any, id: Any, bits: Any, 
     """List them by a map of bits, which must be empty and is left so."""
     for k in range(begin, end):
         for i in range(id_start[unique[k]], id_start[unique[k] + 1]):
-            x = np.uint64(id[i])
-            bits[x >> np.uint64(6)] |= np.uint64(1) << (x & np.uint64(63))
+            mark(bits, id[i])
     for w in range(bits.shape[0]):
         word = bits[w]
         bits[w] = np.uint64(0)

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matchers.algorithms.auto.kernel import expanded
+from matchers.algorithms.auto.kernel import Same, expanded, expanded_alone
 from matchers.algorithms.unique import Unique, rows
+from matchers.contract.held import ArraysHandle
 from matchers.contract.matcher import Matcher
 from matchers.contract.tables import EventBatch, Int32, Int64, MatchBatch, SubscriptionTable
+from matchers.kernels.jit import direct
 
 SAME = 0.5  # share of different subscriptions, up to which these have an index of their own
 
@@ -30,25 +32,19 @@ class Once(Matcher):
 
     def match(self, events: EventBatch) -> MatchBatch:
         found = self.matcher.match(events)
-        return MatchBatch(*self._expanded(found.offsets, found.subscription))
+        return MatchBatch(
+            *expanded(found.offsets, found.subscription, self.id_start, self.id, self.unique_of, len(self.unique_of))
+        )
 
     def alone(self) -> Callable[[EventBatch], Int32]:
-        match, offsets = self.matcher.alone(), np.zeros(2, np.int64)
+        match, held = self.matcher.alone(), ArraysHandle(Same(self.id_start, self.id, self.unique_of))
+        expand = direct(expanded_alone, np.empty(0, np.int32), held)
 
         def match_one(event: EventBatch) -> Int32:
             found = match(event)
-            if not len(found):
-                return found
-            offsets[1] = len(found)
-            return self._expanded(offsets, found)[1]
+            return expand(found, held) if len(found) else found
 
         return match_one
-
-    def _expanded(self, offsets: Int64, unique: Int32) -> tuple[Int64, Int32]:
-        found: tuple[Int64, Int32] = expanded(
-            offsets, unique, self.id_start, self.id, self.unique_of, len(self.unique_of)
-        )
-        return found
 
     def memory_bytes(self) -> int:
         return super().memory_bytes() + self.matcher.memory_bytes()

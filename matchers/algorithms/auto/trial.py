@@ -1,14 +1,13 @@
 """Match the first events by several matchers alternately, and all others by the fastest of them.
 
 The events are not known when the indexes of a table are built. Where two indexes took about as long on events that were
-drawn, the real ones decide: each index matches TURNS batches, and the least median of the times counts, because a first
-call is cold and a single event shows little.
+drawn, the real ones decide: each index matches TURNS batches, and the least median of the times counts without that of
+the first call, which is cold. One that is far behind after a few turns gets no more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import count
 from time import thread_time
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +19,7 @@ Result = TypeVar("Result")
 
 TURNS = 5  # of each, in batches
 TURNS_ALONE = 32  # of each, for single events
+FAR = 3.0  # times slower than the fastest
 
 
 class Trial(Generic[Result]):
@@ -39,8 +39,10 @@ class Trial(Generic[Result]):
         self.ways, self.over, self.clock = ways, over, clock
         self.fastest = 0
         self.used = False  # whether an event has come
-        self.turns = self.left = turns * len(ways) if len(ways) > 1 else 0  # of all
-        self._calls = count()
+        self.left = turns * len(ways) if len(ways) > 1 else 0  # turns of all
+        self._few = max(turns // 4, 2)  # turns, after which those that are far behind get no more
+        self._far_at = self.left - self._few * len(ways)
+        self._running = list(range(len(ways)))
         self._seconds: list[list[float]] = [[] for _ in ways]  # of an event, in each turn
 
     def __call__(self, events: EventBatch, *more: Any) -> Result:
@@ -49,12 +51,24 @@ class Trial(Generic[Result]):
         self.used = True
         if self.left <= 0:
             return self.ways[self.fastest](events, *more)
-        way = next(self._calls) % len(self.ways)
+        way = min(self._running, key=lambda way: len(self._seconds[way]))
         began = self.clock()
         result = self.ways[way](events, *more)
         self._seconds[way].append((self.clock() - began) / len(events))
         self.left -= 1
+        if self.left == self._far_at:
+            self._leave_out_far()
         if self.left <= 0:
-            self.fastest = int(np.argmin([np.median(seconds) for seconds in self._seconds]))
+            self.fastest = min(self._running, key=self._typical)
             self.over(self.ways[self.fastest])
         return result
+
+    def _leave_out_far(self) -> None:
+        least = min(map(self._typical, self._running))
+        self._running = [way for way in self._running if self._typical(way) <= FAR * least]
+        turns = self.left // len(self.ways)  # of each
+        self.left = turns * len(self._running) if len(self._running) > 1 else 0
+
+    def _typical(self, way: int) -> float:
+        """Seconds for an event; infinite before its second turn."""
+        return float(np.median(seconds)) if (seconds := self._seconds[way][1:]) else np.inf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
@@ -53,7 +54,7 @@ def chosen(
 ) -> list[Choice]:
     clock = Clock()
     builds = {name: timed(clock, *times) for name, times in algorithms.items()}
-    return list(choosing.choose(table, builds, clock, attributes, batch))
+    return choosing.choose(table, builds, clock, attributes, batch)[0]
 
 
 def test_what_grows_less_is_chosen_for_a_large_table_though_it_is_behind_on_both_samples() -> None:
@@ -83,16 +84,16 @@ def test_events_that_come_alone_may_have_another_algorithm_than_those_in_batches
 
         return lambda t: Called(t, us, 0.0, 0.0, clock)
 
-    found = choosing.choose(table, {"quick": calls(0.0, 9.0), "long": calls(1e-4, 1.0)}, clock)
+    found, _ = choosing.choose(table, {"quick": calls(0.0, 9.0), "long": calls(1e-4, 1.0)}, clock)
     assert [(choice.batch, choice.algorithm) for choice in found] == [(1, "quick"), (64, "long"), (1_024, "long")]
-    (known,) = choosing.choose(table, {"quick": calls(0.0, 9.0), "long": calls(1e-4, 1.0)}, clock, batch=700.0)
+    (known,), _ = choosing.choose(table, {"quick": calls(0.0, 9.0), "long": calls(1e-4, 1.0)}, clock, batch=700.0)
     assert (known.batch, known.algorithm) == (1_024, "long")
 
 
 def test_of_two_that_are_built_the_whole_table_decides_and_who_gains_nothing_on_it_is_dropped() -> None:
     """On the samples each is ahead for events of some sizes. `dense` is slow where they end."""
     clock, table, before = Clock(), uniform_table(30_000, 40, 4, 0.3), choosing.SAMPLES[-1]
-    found = choosing.choose(
+    found, matchers = choosing.choose(
         table,
         {
             "sparse": lambda t: Timed(t, 0.0, 0.0, 1.0, clock),
@@ -101,7 +102,7 @@ def test_of_two_that_are_built_the_whole_table_decides_and_who_gains_nothing_on_
         clock,
     )
     assert {choice.algorithm for choice in found} == {"sparse"}
-    assert len(set(map(id, found.values()))) == 1
+    assert list(matchers) == ["sparse"]
     assert [round(choice.us) for choice in found] == [4, 9, 19, 40] * len(choosing.BATCHES)
 
 
@@ -147,7 +148,7 @@ def test_all_candidates_are_measured_however_slow_the_first_of_them_are(fastest:
     clock, us = Clock(), dict.fromkeys("abcdef", 1e6 * choosing.MOST_S)
     us = {fastest: 5.0, **us} if fastest == "first" else {**us, fastest: 5.0}
     builds = {name: timed(clock, us=own) for name, own in us.items()}
-    found = choosing.choose(uniform_table(3_000, 4, 2, 0.3), builds, clock)
+    found, _ = choosing.choose(uniform_table(3_000, 4, 2, 0.3), builds, clock)
     assert {choice.algorithm for choice in found} == {fastest}
 
 
@@ -212,7 +213,7 @@ def test_who_is_not_asked_about_the_large_sample_in_time_is_taken_to_grow_like_t
         return made
 
     table = uniform_table(13_000, 40, 4, 0.3)
-    found = choosing.choose(table, {"flat": build(3.0, 0.0), "sparse": build(0.0, 2.5e-4)}, clock, batch=64)
+    found, _ = choosing.choose(table, {"flat": build(3.0, 0.0), "sparse": build(0.0, 2.5e-4)}, clock, batch=64)
     assert [choice.algorithm for choice in found] == ["sparse", "sparse", "flat", "flat"]
     assert [choice.us for choice in found] == pytest.approx([4 * 3.25, 9 * 3.25, 39, 39])
 
@@ -290,7 +291,9 @@ def test_the_reason_is_one_log_line_of_which_updates_make_none(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = uniform_table(auto.OFTEN + 1, 3, 2, 0.3)
-    monkeypatch.setattr(auto, "choose", lambda *_: {Choice(1, 1.0, "scan", 1.0): ALGORITHMS["scan"].build(table)})
+    monkeypatch.setattr(
+        auto, "choose", lambda *_: ([Choice(1, 1.0, "scan", 1.0)], {"scan": ALGORITHMS["scan"].build(table)})
+    )
     with caplog.at_level(logging.INFO, "sluice.matching"):
         auto.build(uniform_table(auto.OFTEN, 3, 2, 0.3))
         assert caplog.messages == []
@@ -337,6 +340,15 @@ def test_a_longer_table_has_those_compiled_that_may_be_far_ahead(
 
 
 @pytest.mark.filterwarnings("error")
+def test_subscriptions_that_contradict_themselves_do_not_count_for_the_kind_of_a_table() -> None:
+    n = 100
+    low = np.concatenate([np.arange(n), np.full(n, np.inf)])
+    high = np.concatenate([np.full(n, np.inf), np.full(n, -np.inf)])
+    table = SubscriptionTable.from_intervals(range(2 * n), [0] * (2 * n), low, high, n_subscriptions=2 * n, n_columns=1)
+    assert auto._kind(table) == auto._kind(table)
+
+
+@pytest.mark.filterwarnings("error")
 def test_ranges_as_wide_as_all_doubles_are_measured_without_a_warning() -> None:
     ends = np.tile([[-1.7e308, 1.7e308], [1.0, 2.0]], (50, 1))
     built = auto.build(
@@ -348,9 +360,9 @@ def test_ranges_as_wide_as_all_doubles_are_measured_without_a_warning() -> None:
 def test_what_was_measured_for_few_holds_for_others_of_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = []
 
-    def choose(table: SubscriptionTable, *_: object) -> dict[Choice, Matcher]:
+    def choose(table: SubscriptionTable, *_: object) -> tuple[list[Choice], dict[str, Matcher]]:
         measured.append(table.n_subscriptions)
-        return {Choice(1, 1.0, "scan", 1.0): Timed(table, 1.0, 0.0, 0.0, Clock())}
+        return [Choice(1, 1.0, "scan", 1.0)], {"scan": Timed(table, 1.0, 0.0, 0.0, Clock())}
 
     monkeypatch.setattr(auto, "choose", choose)
     monkeypatch.setattr(auto, "asked", lambda _: ["tiles", "scan"])
@@ -382,7 +394,9 @@ def test_the_reason_tells_the_algorithm_of_each_case() -> None:
 
 def test_the_reason_tells_what_is_known_of_events(monkeypatch: pytest.MonkeyPatch) -> None:
     table = uniform_table(candidates.FEW_SUBSCRIPTIONS + 1, 3, 2, 0.3)
-    monkeypatch.setattr(auto, "choose", lambda *_: {Choice(64, 2.4, "scan", 3.5): ALGORITHMS["scan"].build(table)})
+    monkeypatch.setattr(
+        auto, "choose", lambda *_: ([Choice(64, 2.4, "scan", 3.5)], {"scan": ALGORITHMS["scan"].build(table)})
+    )
     assert auto.build(table, attributes=2.41, batch=57.3).about == (
         "scan (3.5 us) for events in batches of 64; 2,001 subscriptions of 2 of 3 attributes each; events: 2.41 "
         "attributes each, 57 at once"
@@ -402,18 +416,18 @@ def test_each_batch_is_matched_where_its_events_belong() -> None:
     built.forward(EventBatch.from_dense(np.empty((0, 0))), Interfaces.from_ids([0] * 5, 1))
 
 
-def two_near(clocks: tuple[Clock, Clock], batches: tuple[int, ...] = (64,)) -> auto.Auto:
-    """Return an index with two near candidates, of which the first choice is the slower."""
+def two_built(clocks: tuple[Clock, Clock], batches: tuple[int, ...] = (64,)) -> auto.Auto:
+    """Return an index of two algorithms, of which the first choice is the slower."""
     table = uniform_table(1_000, 1, 1, 0.5)
-    choices = tuple(Choice(batch, 1, "slow", 1, near=("fast",)) for batch in batches)
-    slow, fast = Timed(table, 9.0, 0.0, 0.0, clocks[0]), Timed(table, 1.0, 0.0, 0.0, clocks[1])
-    return auto.Auto((*choices, Choice(9_999, 1, "fast", 1)), (*[slow] * len(batches), fast), "")
+    choices = tuple(Choice(batch, 1, "slow", 1, others=("fast",)) for batch in batches)
+    slow, fast = Timed(table, 2.0, 0.0, 0.0, clocks[0]), Timed(table, 1.0, 0.0, 0.0, clocks[1])
+    return auto.Auto((*choices, Choice(9_999, 1, "fast", 1)), (slow, fast), "")
 
 
-def test_real_events_decide_between_those_that_are_near(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_events_decide_between_those_that_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr("matchers.algorithms.auto.Trial", partial(Trial, clock=clock))
-    built = two_near((clock, clock))
+    built = two_built((clock, clock))
     events = EventBatch.from_dense(np.ones((100, 1)))
     assert not built.settled
     built.match(events.part(0, 0))  # no event tells nothing
@@ -445,10 +459,29 @@ def test_a_cold_first_call_does_not_decide() -> None:
     assert [trial(event) for _ in range(2 * TURNS + 3)] == ["cold", "other"] * TURNS + ["cold"] * 3
 
 
+def test_those_that_are_far_behind_after_a_few_turns_get_no_more() -> None:
+    clock = Clock()
+
+    def taking(name: str, seconds: float) -> Callable[[EventBatch], str]:
+        def match(events: EventBatch) -> str:
+            clock.now += seconds
+            return name
+
+        return match
+
+    event = EventBatch.from_dense([[1.0]])
+    trial = Trial([taking("far", 9.0), taking("near", 2.0), taking("best", 1.0)], TURNS, clock=clock)
+    called = [trial(event) for _ in range(20)]
+    assert called == ["far", "near", "best"] * 2 + ["near", "best"] * (TURNS - 2) + ["best"] * 8
+    alone = Trial([taking("far", 9.0), taking("best", 1.0)], TURNS_ALONE, clock=clock)
+    assert [alone(event) for _ in range(20)] == ["far", "best"] * 8 + ["best"] * 4
+    assert alone.left == 0
+
+
 def test_events_alone_decide_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr("matchers.algorithms.auto.Trial", partial(Trial, clock=clock))
-    built = two_near((clock, clock), (1, 64))
+    built = two_built((clock, clock), (1, 64))
     alone, event = built.alone(), EventBatch.from_dense([[1.0]])
     for _ in range(2 * TURNS_ALONE):
         alone(event)
@@ -462,7 +495,7 @@ def test_events_alone_decide_by_themselves(monkeypatch: pytest.MonkeyPatch) -> N
 def test_forward_begins_trials_like_match(monkeypatch: pytest.MonkeyPatch) -> None:
     slow, fast, clock = Clock(), Clock(), Clock()
     monkeypatch.setattr("matchers.algorithms.auto.Trial", partial(Trial, clock=lambda: slow.now + fast.now))
-    built = two_near((slow, fast))
+    built = two_built((slow, fast))
     events, interfaces = EventBatch.from_dense(np.ones((100, 1))), Interfaces.from_ids([0] * 1_000, 1)
     learnt = built.learnt
     for n in range(1, 2 * TURNS + 1):
@@ -478,7 +511,7 @@ def test_forward_begins_trials_like_match(monkeypatch: pytest.MonkeyPatch) -> No
 def test_it_is_settled_though_another_case_has_a_trial_that_never_begins() -> None:
     """Events of 9,999 at once have one candidate; those of 64, of which none come, have two."""
     clock = Clock()
-    built = two_near((clock, clock))
+    built = two_built((clock, clock))
     assert not built.settled
     built.match(EventBatch.from_dense(np.ones((0, 1))))
     assert not built.settled  # no event tells nothing
@@ -491,7 +524,7 @@ def test_it_is_settled_though_another_case_has_a_trial_that_never_begins() -> No
 def test_each_process_learns_for_itself() -> None:
     table = uniform_table(candidates.FEW_SUBSCRIPTIONS + 1, 3, 2, 0.3)
     scan, hem = (candidates.CANDIDATES[name](table) for name in ("scan", "hem"))
-    choices = (Choice(1, 3, "scan", 1.0, near=("hem",)), Choice(64, 3, "hem", 1.0, near=("scan",)))
+    choices = (Choice(1, 3, "scan", 1.0, others=("hem",)), Choice(64, 3, "hem", 1.0, others=("scan",)))
     built = auto.Auto(choices, (scan, hem), "")
     events = random_batch(np.random.default_rng(1), 3, 3)
     for _ in range(2 * TURNS):
@@ -502,18 +535,20 @@ def test_each_process_learns_for_itself() -> None:
     assert other.match(events).subscription.tolist() == built.match(events).subscription.tolist()
 
 
-def test_those_near_are_named_with_a_choice_also_of_a_table_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_that_are_built_are_named_with_each_choice_also_of_a_table_of_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = chosen(uniform_table(3_000, 40, 4, 0.3), sparse=(0.0, 0.0, 1.0), dense=(25.0, 0.0, 0.0))
-    assert [choice.near for choice in found] == [(), ("dense",), ("dense",), ("sparse",)]
+    assert [choice.others for choice in found] == [("dense",), ("dense",), ("dense",), ("sparse",)]
     few = uniform_table(candidates.FEW_SUBSCRIPTIONS, 3, 2, 0.3)
     scan, hem = (candidates.CANDIDATES[name](few) for name in ("scan", "hem"))
-    near = {Choice(1, 3.0, "scan", 1.0, near=("hem",)): scan, Choice(64, 3.0, "hem", 1.0, near=("scan",)): hem}
-    monkeypatch.setattr(auto, "choose", lambda *_: near)
+    choices = [Choice(1, 3.0, "scan", 1.0, others=("hem",)), Choice(64, 3.0, "hem", 1.0, others=("scan",))]
+    monkeypatch.setattr(auto, "choose", lambda *_: (choices, {"scan": scan, "hem": hem}))
     monkeypatch.setattr(auto, "asked", lambda _: ["hem", "scan"])
     monkeypatch.setattr(auto, "_chosen", {})
     for _ in range(2):  # the second takes the choices of the first
         built = auto.build(few)
-        assert [choice.near for choice in built.choices] == [("hem",), ("scan",)]
+        assert [choice.others for choice in built.choices] == [("hem",), ("scan",)]
         assert not built.settled
 
 
@@ -530,11 +565,45 @@ def test_an_event_alone_goes_the_short_way_of_what_was_chosen() -> None:
     assert one.alone().__qualname__ == one.matchers[0].alone().__qualname__  # not wrapped, which would take time
 
 
+@pytest.mark.parametrize("times", [1, 20])
+def test_events_with_fewer_attributes_than_every_subscription_needs_are_left_out(
+    times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auto, "compiled", lambda _: True)
+    monkeypatch.setattr(auto, "asked", lambda _: ["scan"])
+    table = repeated(uniform_table(100, 5, 3, 0.9), times)
+    built = auto.build(table)
+    assert built.least == 3
+    values = np.full((60, 5), np.nan)
+    for event in range(60):
+        values[event, : event % 6] = 0.5
+    events = EventBatch.from_dense(values)
+    few, mixed = events.part(6, 9), EventBatch.from_dense(values[[0, 1, 4, 2, 5, 3, 0]])
+    twice = EventBatch.from_values([0, 0, 0], [1, 1, 2], [0.1, 0.5, 0.5], n_events=1, n_columns=5)
+    interfaces = Interfaces.from_ids([s % 7 for s in range(table.n_subscriptions)], 7)
+    for some in (events, few, mixed, twice, events.part(0, 0)):
+        agrees(built, table, some)
+        wanted = interfaces.behind(ALGORITHMS["scan"](table).match(some))
+        assert built.forward(some, interfaces).offsets.tolist() == wanted.offsets.tolist()
+    assert len(built.match(mixed).subscription) > 0
+    alone = built.alone()
+    for e in range(len(mixed)):
+        assert alone(mixed.part(e, e + 1)).tolist() == built.match(mixed).of(e).tolist()
+
+    def fail(events: EventBatch) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(auto.Auto, "_match", lambda _, events: fail(events))
+    assert len(built.match(few).subscription) == 0
+
+
 def test_a_wrong_size_of_events_is_rejected() -> None:
-    with pytest.raises(MatchingError, match="attributes of an event must be above 0, not 0"):
+    with pytest.raises(MatchingError, match="attributes of an event must be above 0 and finite, not 0"):
         auto.build(uniform_table(5, 1, 1, 0.5), attributes=0)
-    with pytest.raises(MatchingError, match="events of a batch must be above 0, not -1"):
+    with pytest.raises(MatchingError, match="events of a batch must be above 0 and finite, not -1"):
         auto.build(uniform_table(5, 1, 1, 0.5), batch=-1)
+    with pytest.raises(MatchingError, match="attributes of an event must be above 0 and finite, not inf"):
+        auto.build(uniform_table(5, 1, 1, 0.5), attributes=np.inf)
 
 
 @pytest.mark.parametrize("n", [300] if UNCOMPILED else [300, 2_500])  # uncompiled loops take their time

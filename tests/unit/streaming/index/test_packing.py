@@ -209,12 +209,12 @@ def test_a_choice_comes_back_with_the_short_ways_of_what_was_chosen(tmp_path: Pa
     part = some_part("scan", 90)
     scan, tiles = (ALGORITHMS[name](part.segment.table) for name in ("scan", "tiles"))
     choices = (Choice(1, 2.0, "tiles", 3.5), Choice(64, 2.0, "scan", 0.5), Choice(64, 9.0, "tiles", 1.0))
-    chosen = Part(part.segment, auto.Auto(choices, (tiles, scan, tiles), "tiles alone, else scan"), "auto", {})
+    chosen = Part(part.segment, auto.Auto(choices, (tiles, scan), "tiles alone, else scan"), "auto", {})
     packing.write(tmp_path / "part", chosen)
     found = packing.read(tmp_path / "part", Part).matcher
     assert isinstance(found, auto.Auto)
     assert (found.choices, found.about) == (choices, "tiles alone, else scan")
-    assert found.matchers[0] is found.matchers[2]
+    assert len(found.matchers) == 2
     assert found.alone().__qualname__ == tiles.alone().__qualname__
     assert answers(Part(part.segment, found, "auto", {})) == answers(part)
     assert packing.size(chosen) < packing.size(Part(part.segment, tiles, "tiles", {})) + packing.size(
