@@ -10,16 +10,17 @@ measured times replace the estimates (trial.py). Where the events are known, as 
 algorithm is measured and built for these.
 
 Subscriptions that are the same are matched once (repeated.py), and events that have fewer attributes than every
-subscription needs are not matched at all (few_attributes.py). A tiny table is scanned. Tables of few subscriptions are
-built with each update of an index in service, so a measurement of one holds for all of its kind in this process
-(candidates.py defines tiny and few).
+subscription needs are not matched at all (few_attributes.py). A tiny table is not measured: it is scanned, but in
+batches matched by `tama` if its subscriptions need about one attribute each. Tables of few subscriptions are built with
+each update of an index in service, so a measurement of one holds for all of its kind in this process (candidates.py
+defines tiny and few).
 """
 
 from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from itertools import groupby, pairwise
@@ -30,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matchers.algorithms.auto.candidates import CANDIDATES, asked, is_few, is_tiny
+from matchers.algorithms.auto.candidates import CANDIDATES, asked, is_few, is_tiny, unmeasured
 from matchers.algorithms.auto.choosing import Choice, choose
 from matchers.algorithms.auto.few_attributes import alone_without_few, without_few
 from matchers.algorithms.auto.kernel import expanded, expanded_alone
@@ -187,9 +188,11 @@ def build(
 def _choices(
     table: SubscriptionTable, attributes: float | None, batch: float | None, clock: Callable[[], float]
 ) -> tuple[list[Choice], dict[str, Matcher]]:
-    names = ["scan"] if is_tiny(table) else asked(table)
+    if is_tiny(table):
+        return _unmeasured(table, unmeasured(table))
+    names = asked(table)
     if len(names) == 1:
-        return [Choice(1, 1.0, names[0], np.nan)], {names[0]: CANDIDATES[names[0]](table)}
+        return _unmeasured(table, {1: names[0]})
     builds = {name: CANDIDATES[name] for name in names}
     if not is_few(table):
         return choose(table, builds, clock, attributes, batch)
@@ -202,6 +205,11 @@ def _choices(
         _chosen.pop(next(iter(_chosen)), None)
     _chosen[kind] = choices
     return choices, matchers
+
+
+def _unmeasured(table: SubscriptionTable, algorithms: Mapping[int, str]) -> tuple[list[Choice], dict[str, Matcher]]:
+    choices = [Choice(batch, 1.0, name, np.nan) for batch, name in algorithms.items()]
+    return choices, {name: CANDIDATES[name](table) for name in algorithms.values()}
 
 
 def _kind(table: SubscriptionTable) -> tuple[float, ...]:
@@ -227,7 +235,8 @@ def _reason(table: SubscriptionTable, choices: list[Choice], n_subscriptions: in
     of = f"{n_subscriptions:,} subscriptions{some} of {mean:.3g} of {table.n_columns:,} attributes each"
     if np.isnan(choices[0].us):
         why = "too few to measure" if is_few(table) else "nothing else is compiled"
-        return f"{choices[0].algorithm} for {of}, {why}"
+        names = [choices[0].algorithm, *(f"{choice.algorithm} in batches" for choice in choices[1:])]
+        return f"{', '.join(names)} for {of}, {why}"
     by_batch = {choice.batch: [c for c in choices if c.batch == choice.batch] for choice in choices}
     cases = [f"{_found(some)} for events {_together(batch)}" for batch, some in by_batch.items()]
     return f"{', '.join(cases)}; {of}"

@@ -31,6 +31,8 @@ from matchers.kernels.jit import compiled
 
 TINY = 64  # subscriptions, and intervals, for which nothing is measured
 SHORT = 4  # intervals of a subscription in a column, on average: of TINY subscriptions there may be more
+ABOUT_ONE = 1.5  # attributes that a subscription needs, on average
+SEVERAL = 64  # events at once
 FEW_SUBSCRIPTIONS, FEW_INTERVALS = 2_000, 200_000  # subscriptions and their intervals, for which nothing is compiled
 LEVELS = 20  # of `tama`: columns of long lists have more ends than 13 levels have cells
 LOOKED_AT = 500  # subscriptions, and events, that determine the kind of a table
@@ -89,6 +91,12 @@ CANDIDATES: dict[str, Candidate] = {
 def is_tiny(table: SubscriptionTable) -> bool:
     intervals = len(table.column)
     return table.n_subscriptions <= TINY and (intervals <= TINY or intervals <= SHORT * int(table.needed.sum()))
+
+
+def unmeasured(table: SubscriptionTable) -> dict[int, str]:
+    """The algorithms for a tiny table, by events at once from which on about they are used."""
+    of_one = len(table.needed) > 0 and float(table.needed.mean()) <= ABOUT_ONE
+    return {1: "scan", SEVERAL: "tama"} if of_one and CANDIDATES["tama"].is_compiled(few=True) else {1: "scan"}
 
 
 def is_few(table: SubscriptionTable) -> bool:

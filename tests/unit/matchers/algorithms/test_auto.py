@@ -287,6 +287,22 @@ def test_a_tiny_table_is_scanned(n: int) -> None:
     assert built.about == f"scan for {n} subscriptions of {2 * (n > 0)} of 3 attributes each, too few to measure"
 
 
+@pytest.mark.parametrize("is_ready", [True, False])
+def test_a_tiny_table_of_subscriptions_that_need_one_attribute_has_tama_for_batches(
+    is_ready: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "compiled", lambda _: is_ready)
+    table = uniform_table(60, 3, 1, 0.3)
+    built = auto.build(table)
+    assert built.algorithms == (["scan", "tama"] if is_ready else ["scan"])
+    first = "scan, tama in batches" if is_ready else "scan"
+    assert built.about == f"{first} for 60 subscriptions of 1 of 3 attributes each, too few to measure"
+    events = random_batch(np.random.default_rng(4), 100, 3)
+    agrees(built, table, events)
+    agrees(built, table, events.part(0, 1))
+    assert auto.build(uniform_table(60, 3, 2, 0.3)).algorithms == ["scan"]
+
+
 def test_the_reason_is_one_log_line_of_which_updates_make_none(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -202,12 +202,12 @@ def test_texts_and_fields_that_nobody_needs_any_more_are_forgotten(most: int | N
 
 
 def test_a_snapshot_tells_the_algorithm_of_its_longest_part() -> None:
-    few, many = ({f"{i}": {"a": [i]} for i in range(n)} for n in (1, 9))
+    few, many = ({f"{i}": {"a": [i], "b": [i]} for i in range(n)} for n in (1, 9))
     assert Snapshot().about == "auto"
     assert updated(Snapshot(algorithm="tiles"), few).about == "tiles"
     both = updated(updated(Snapshot(), many), {"z": {"a": [0]}})
     assert len(both.parts) == 2
-    assert both.about == "scan for 9 subscriptions of 1 of 1 attributes each, too few to measure"
+    assert both.about == "scan for 9 subscriptions of 2 of 2 attributes each, too few to measure"
 
 
 def test_ids_are_found_where_they_are_and_not_where_they_were() -> None:
