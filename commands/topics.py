@@ -21,7 +21,7 @@ def create(
     *,
     settings: Settings,
     partitions: Annotated[
-        int, typer.Option(help="Partitions of the events topic and of the subscriptions topic.", min=1)
+        int, typer.Option(help="Partitions of the topics of events, of subscriptions and of shared deliveries.", min=1)
     ] = 2,
     replication_factor: Annotated[int, typer.Option(help="Replicas of each topic.", min=1)] = 1,
     as_json: Json = False,
