@@ -21,7 +21,7 @@ from typing import cast
 
 from matchers.language import facets
 from matchers.language.facets import PLACE
-from matchers.language.model import Absent, Contains, Interval, Operator, Range, Scalar
+from matchers.language.model import Absent, Constraint, Contains, Interval, Operator, Range, Scalar
 from matchers.language.operators import AnythingBut, Not
 
 Test = Callable[[Scalar], bool]
@@ -108,16 +108,20 @@ def count_within(residual: Operator) -> int:
 
 
 def _count(operator: Operator, each: bool) -> int:
-    region = _region(operator)
+    constraint = operator.constraint()
+    region = _region_of(constraint)
     if region is not None and (not each or len(region[1]) <= 1):
         return 0
-    residuals = cast("tuple[Operator, ...]", operator.constraint().residual)
+    residuals = cast("tuple[Operator, ...]", constraint.residual)
     return max(1, sum(map(count_within, residuals)))
 
 
 def _region(operator: Operator) -> tuple[str, list[Range]] | None:
     """The facet and the disjoint ranges on it that are equivalent to the operator; None if there are none."""
-    constraint = operator.constraint()
+    return _region_of(operator.constraint())
+
+
+def _region_of(constraint: Constraint) -> tuple[str, list[Range]] | None:
     if constraint.residual or len(constraint.regions) != 1:
         return None
     ((facet, ranges),) = facets.on_tokens(constraint.regions).items()

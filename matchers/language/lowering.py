@@ -26,7 +26,7 @@ from matchers.language.model import (
 from matchers.language.operators import Equals, Not
 
 MAX_ALTERNATIVES = 1_000
-MAX_RANGES = 100_000  # of all alternatives together; a column without one and a residual operator count as one each
+MAX_RANGES = 100_000  # of all alternatives together; a column without one and each value in a residual count as one
 MAX_SINGLE = 100  # conditions on one field, in one alternative, that are checked one by one on the event itself
 MAX_GROWTH = 10  # times what is written; patterns that expand to no more than FEW_RANGES may grow as they like
 FEW_RANGES = 10_000
@@ -52,14 +52,13 @@ def lower(pattern: Pattern) -> list[Conjunction]:
     return [_conjunction(alternative) for alternative in _all(pattern)[0]]
 
 
-def _all(pattern: Pattern) -> tuple[list[Alternative], int]:
-    """Return every choice of one alternative per part, and the number of ranges written."""
+def _all(pattern: Pattern) -> tuple[list[Alternative], int, int]:
+    """Return every choice of one alternative per part, their number of ranges, and the number of ranges written."""
     choices: list[list[Alternative]] = []
     alternatives, ranges, written = 1, 0, 0
     for part in pattern.parts:
         if isinstance(part, OneOf):
-            choice, within = _one_of(part)
-            added = _ranges(choice)
+            choice, added, within = _one_of(part)
         else:
             choice = _terms(part) if isinstance(part, Predicate) else [[(part.path, part)]]
             added = within = _ranges(choice)
@@ -69,19 +68,19 @@ def _all(pattern: Pattern) -> tuple[list[Alternative], int]:
         alternatives *= len(choice)
         _check(part.path, alternatives, ranges)
         _check_growth(part.path, ranges, written)
-    return [list(chain.from_iterable(chosen)) for chosen in product(*choices)], written
+    return [list(chain.from_iterable(chosen)) for chosen in product(*choices)], ranges, written
 
 
-def _one_of(part: OneOf) -> tuple[list[Alternative], int]:
+def _one_of(part: OneOf) -> tuple[list[Alternative], int, int]:
     lowered: list[Alternative] = []
     ranges = written = 0
     for pattern in part.patterns:
-        alternatives, within = _all(pattern)
+        alternatives, added, within = _all(pattern)
         lowered += alternatives
+        ranges += added
         written += within
-        ranges += _ranges(alternatives)
         _check(part.path, len(lowered), ranges)
-    return lowered, written
+    return lowered, ranges, written
 
 
 def _terms(predicate: Predicate) -> list[Alternative]:
@@ -189,8 +188,17 @@ def _weight(constraint: Constraint | Contains | Compared) -> int:
         return 3  # a range of each field, and the comparison
     if isinstance(constraint, Contains):
         each = [(operator,) for operator in constraint.operators] if constraint.each else [constraint.operators]
-        return sum(1 + _ranges(_terms(Predicate(constraint.path, operators))) for operators in each)
-    return sum(max(1, len(region)) for region in constraint.regions.values()) + len(constraint.residual)
+        return sum(
+            1 + max(_ranges(_terms(Predicate(constraint.path, operators))), sum(map(_size, operators)))
+            for operators in each
+        )
+    residuals = cast("tuple[Operator, ...]", constraint.residual)
+    return sum(max(1, len(region)) for region in constraint.regions.values()) + sum(map(_size, residuals))
+
+
+def _size(operator: Operator) -> int:
+    """The number of values and conditions in an operator. Its ranges may be fewer, and say nothing of its cost."""
+    return max(1, sum(map(_size, cast("tuple[Operator, ...]", getattr(operator, "operators", ())))))
 
 
 def _check_single(alternative: Alternative) -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from matchers import Index, MatchingError
 from matchers.language import operators
 from matchers.language.explanation import explain
-from matchers.language.lookup import array_test, closed_test, met, value_test
-from matchers.language.model import ABSENT, Contains
+from matchers.language.lookup import array_test, closed_test, count_single, met, value_test
+from matchers.language.model import ABSENT, Constraint, Contains, Operator
 from matchers.language.parsing import parse
 from tests.support.generators.strategies import conditions, scalars
 
@@ -53,6 +53,18 @@ def test_values_are_tested_as_they_are_defined(entries: list[Any], values: list[
     test = value_test(part.operators)
     for value in values:
         assert test(value) is any(operator.holds(value) for operator in part.operators), value
+
+
+def test_the_conditions_of_an_operator_are_counted_with_one_constraint(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Operator] = []
+    constraint = operators.Wildcard.constraint
+
+    def counted(operator: operators.Wildcard) -> Constraint:
+        made.append(operator)
+        return constraint(operator)
+
+    monkeypatch.setattr(operators.Wildcard, "constraint", counted)
+    assert count_single([operators.Wildcard(("a", "b", "c"))]) == len(made) == 1
 
 
 @given(
