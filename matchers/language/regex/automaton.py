@@ -4,7 +4,7 @@ An expression becomes a nondeterministic automaton (Thompson 1968). The sets of 
 as they occur: they are the states of a deterministic one (Aho, Sethi and Ullman 1986, section 3.7), made only as far as
 texts need it.
 
-All automata of a process together keep MOST_KEPT states, some 200 MB. At the next one they are forgotten, and made
+All automata of a process together keep MOST_KEPT states, 200 to 500 MB. At the next one they are forgotten, and made
 again as texts need them. So memory has a bound, and an index may have as many expressions as that has room for without
 one pushing out another at each event.
 """
@@ -16,6 +16,7 @@ from functools import cache
 from matchers.language.regex.expressions import Alternation, Character, InOrder, Node, Repeat, Test, parse
 
 MOST_KEPT = 2_000_000  # states of automata, and of the sets that they keep
+_CHARACTERS = 10  # of an expression, with the members of [...], take as much memory as a state
 _OF_AUTOMATON = 20  # states take as much memory as one without any
 _KEPT_STEPS = 1_000  # of an automaton
 _ACCEPTS = -1
@@ -106,6 +107,7 @@ class Automaton:
 @cache
 def automaton(expression: str) -> Automaton:
     """Raises ExpressionError."""
+    _keep(len(expression) // _CHARACTERS)
     return Automaton(parse(expression))
 
 

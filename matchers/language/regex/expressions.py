@@ -8,15 +8,19 @@ Backreferences and lookaround, which need more than linear time, are rejected as
 from __future__ import annotations
 
 import string
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from unicodedata import category
 
 MAX_STATES = 250  # that an expression needs, its repetitions written out
 MAX_NESTED_PARENTHESES = 100
 MAX_REPEAT = 1_000  # as in RE2
 MAX_MEMBERS = 1_000  # of a [...]: different characters, ranges and classes
+MOST_KEPT_CHARACTERS = 2_000_000  # of expressions whose trees are kept: some 12 bytes each, besides MAX_STATES nodes
+
+_kept = 0
 
 Test = Callable[[str], bool]  # of a character
 
@@ -84,12 +88,17 @@ _CATEGORIES = frozenset(_TWO_LETTERS) | {name[0] for name in _TWO_LETTERS}
 @lru_cache(maxsize=1_000)
 def parse(text: str) -> Node:
     """Raises ExpressionError."""
+    global _kept
     reader = _ExpressionReader(text)
     node = reader.choice(0)
     if not reader.at_end:
         raise ExpressionError("a ) without its (")
     if _size(node) > MAX_STATES:
         raise ExpressionError(f"it needs more than {MAX_STATES} states, its repetitions written out")
+    _kept += len(text)
+    if _kept > MOST_KEPT_CHARACTERS:
+        _kept = len(text)
+        parse.cache_clear()
     return node
 
 
@@ -248,36 +257,37 @@ class _ExpressionReader:
             name, negated = name[1:], not negated
         if name not in _CATEGORIES:
             raise ExpressionError(f"{name!r} is not a category of characters; such are L, Lu, Ll, N, Nd, P, S and Z")
-        return Character(lambda c: category(c).startswith(name) is not negated)
+        return _of_category(name, negated)
 
     def _set(self) -> Character:
         negated = self._next("^")
-        singles: set[str] = set()
-        others: list[Test] = []  # of ranges and classes
+        ranges: set[tuple[str, str]] = set()
+        classes: set[Test] = set()
         first = True
         while first or not self._next("]"):
             first = False
             member = self._member()
-            if member.only:
-                singles.add(member.only)
+            if isinstance(member, Character):
+                classes.add(member.test)
             else:
-                others.append(member.test)
-            if len(singles) + len(others) > MAX_MEMBERS:
+                ranges.add(member)
+            if len(ranges) + len(classes) > MAX_MEMBERS:
                 raise ExpressionError(f"a [] has more than {MAX_MEMBERS} different characters, ranges and classes")
-        return Character(lambda c: (c in singles or any(test(c) for test in others)) is not negated)
+        within = _within(ranges)
+        return Character(lambda c: (within(c) or any(test(c) for test in classes)) is not negated)
 
-    def _member(self) -> Character:
-        """A character, a range or a class."""
+    def _member(self) -> tuple[str, str] | Character:
+        """A range, which may be a single character, or a class."""
         if self._next("[:"):
             return self._posix()
         low = self._end()
         if not low.only or not self._text.startswith("-", self._at) or self._text.startswith("-]", self._at):
-            return low
+            return (low.only, low.only) if low.only else low
         self._at += 1
         high = self._end()
         if not high.only or high.only < low.only:
             raise ExpressionError("a range in [] goes from a lower to a higher character")
-        return _between(low.only, high.only)
+        return low.only, high.only
 
     def _end(self) -> Character:
         """One end of a range: a character or an escape."""
@@ -301,9 +311,30 @@ def _just(character: str) -> Character:
     return Character(lambda c: c == character, character)
 
 
-def _between(low: str, high: str) -> Character:
-    return Character(lambda c: low <= c <= high)
+def _within(ranges: set[tuple[str, str]]) -> Test:
+    """The test whether a character lies in one of the ranges, whose ends are kept as two texts."""
+    lows: list[str] = []
+    highs: list[str] = []
+    for low, high in sorted(ranges):
+        if lows and low <= highs[-1]:
+            highs[-1] = max(highs[-1], high)
+        else:
+            lows.append(low)
+            highs.append(high)
+    starts, ends = "".join(lows), "".join(highs)
+
+    def test(character: str) -> bool:
+        at = bisect_right(starts, character) - 1
+        return at >= 0 and character <= ends[at]
+
+    return test
 
 
+@cache
 def _of_class(members: frozenset[str], negated: bool) -> Character:
     return Character(lambda c: (c in members) is not negated)
+
+
+@cache
+def _of_category(name: str, negated: bool) -> Character:
+    return Character(lambda c: category(c).startswith(name) is not negated)

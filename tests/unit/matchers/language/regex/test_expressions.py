@@ -9,12 +9,14 @@ from random import Random
 import pytest
 
 from matchers.language.regex import automaton as regex
+from matchers.language.regex import expressions
 from matchers.language.regex.automaton import Automaton, automaton
 from matchers.language.regex.expressions import ExpressionError, literal, parse
 from tests.support.generators.workloads import TEXTS
 
 ALPHABET = "ab1_\n é"
 OF_THOUSAND = "".join(chr(0x4E00 + n) for n in range(1_000))
+RANGES = "".join(f"{chr(0x4E00 + 3 * n)}-{chr(0x4E01 + 3 * n)}" for n in range(1_000))
 TOO_MANY = "a [] has more than 1000 different characters, ranges and classes"
 
 
@@ -116,6 +118,9 @@ def test_the_literal_ends_of_an_expression(text: str, first: str, last: str, who
         pytest.param(f"[{OF_THOUSAND}]+", OF_THOUSAND, "a", id="a thousand characters"),
         pytest.param(f"[^{OF_THOUSAND}]+", "ab", OF_THOUSAND[-1], id="all but a thousand characters"),
         pytest.param("[" + "a" * 990_000 + "]*", "aaa", "b", id="one character, 990,000 times"),
+        pytest.param(f"[{RANGES}]+", "\u4e00\u4e01\u59b5\u59b6", "\u4e02", id="a thousand ranges"),
+        pytest.param("[" + r"a-c\dB-Db-e[:^ascii:]\pL" * 9_000 + "]+", "aeBD7é", "-", id="ranges, 9,000 times"),
+        ("[^b-da-ce]+", "fg", "e"),
         ("(a*)*", "aaa", "ab"),
         ("(a|)+b", "aab", "c"),
     ],
@@ -145,7 +150,7 @@ def test_what_python_writes_otherwise(text: str, yes: str, no: str) -> None:
         ("[a-\\d]", "a range in [] goes from a lower"),
         ("[[:alfa:]]", "[:alfa:] is not a class"),
         pytest.param(f"[{OF_THOUSAND}a]", TOO_MANY, id="more than a thousand characters"),
-        pytest.param("[^" + r"a-b\d" * 501 + "]", TOO_MANY, id="more than a thousand ranges and classes"),
+        pytest.param(f"[^{RANGES}\\d]", TOO_MANY, id="more than a thousand ranges and classes"),
         ("(?=a)", "no flags, names or lookaround"),
         ("(?i)a", "no flags"),
         (r"(a)\1", r"\1 is not supported"),
@@ -176,6 +181,36 @@ def test_a_repeated_character_of_a_class_takes_no_memory() -> None:
     finally:
         tracemalloc.stop()
     assert most < 500_000
+
+
+def test_the_members_of_a_class_take_the_memory_of_their_text() -> None:
+    text = f"[{RANGES}]" * 100
+    tracemalloc.start()
+    try:
+        node = parse(text)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert node
+    assert kept < 12 * len(text)
+
+
+def test_trees_are_forgotten_when_their_texts_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expressions, "MOST_KEPT_CHARACTERS", 50_000)
+    most = 0
+    for n in range(200):
+        parse("[" + "ab" * 500 + f"]{n}")
+        most = max(most, parse.cache_info().currsize)
+    assert 40 < most <= 50
+
+
+def test_all_automata_are_forgotten_when_their_texts_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regex, "MOST_KEPT", 5_000)
+    most = 0
+    for n in range(200):
+        automaton("[" + "ab" * 1_000 + f"]{n}")
+        most = max(most, automaton.cache_info().currsize)
+    assert 10 < most < 30
 
 
 def test_an_automaton_forgets_steps_and_goes_on() -> None:
