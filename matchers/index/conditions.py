@@ -13,7 +13,10 @@ from matchers.language.verification import Condition, condition
 
 Residual = tuple[tuple[Path, Operator | Contains | Compared], ...]  # conditions of a row besides its intervals
 
-MOST_KEPT_CONDITIONS = 50_000  # intervals and operators whose tests are kept from event to event
+MOST_KEPT_CONDITIONS = (
+    50_000  # intervals and operators whose tests are kept from event to event, besides one row with more
+)
+MOST_MISSED = 10 * MOST_KEPT_CONDITIONS  # made for rows that found no room, before all are kept anew
 
 
 class Conditions:
@@ -22,7 +25,8 @@ class Conditions:
     def __init__(self, vocabulary: Vocabulary, table: SubscriptionTable, residuals: Mapping[int, Residual]) -> None:
         self._vocabulary, self._table, self._residuals = vocabulary, table, residuals
         self._kept: dict[int, list[Condition]] = {}
-        self._size = 0
+        self._size = self._missed = 0
+        self._has_large = False
 
     def of(self, row: int) -> list[Condition]:
         """Return the conditions of a row, as tests of the values at its paths."""
@@ -45,10 +49,19 @@ class Conditions:
         return conditions
 
     def _keep(self, row: int, conditions: list[Condition], size: int) -> None:
-        if self._size + size > MOST_KEPT_CONDITIONS:
-            self._kept, self._size = {}, 0
+        """Keep a row if there is room. Rows without room stay out, so that those of an event do not push out each
+        other; after many, other rows may be in use than those that are kept."""
+        large = size > MOST_KEPT_CONDITIONS
+        if self._has_large if large else self._size + size > MOST_KEPT_CONDITIONS:
+            self._missed += size
+            if self._missed <= MOST_MISSED:
+                return
+            self._kept, self._size, self._missed, self._has_large = {}, 0, 0, False
         self._kept[row] = conditions
-        self._size += size
+        if large:
+            self._has_large = True
+        else:
+            self._size += size
 
     def _on(self, column: int, wanted: list[Interval]) -> Test:
         within = closed_test(wanted)
