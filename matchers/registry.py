@@ -54,9 +54,9 @@ ALGORITHMS = Algorithms()
 
 def named(name: str) -> Algorithm:
     """Raises MatchingError if there is none of this name."""
-    if name not in ALGORITHMS:
+    if not isinstance(name, str) or name not in ALGORITHMS:
         hint = "" if HAS_PAPERS else f"; {WITHOUT_PAPERS}"
-        raise MatchingError(f"unknown algorithm {name!r}; {known(name, ALGORITHMS)}{hint}")
+        raise MatchingError(f"unknown algorithm {name!r}; {known(str(name), ALGORITHMS)}{hint}")
     return ALGORITHMS[name]
 
 

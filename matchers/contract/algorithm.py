@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 from matchers.contract.matcher import Matcher
 from matchers.contract.tables import SubscriptionTable
+from matchers.errors import MatchingError
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,16 @@ class Algorithm:
     runnable: Callable[[], bool] = lambda: True  # whether this machine has what it needs
 
     def __call__(self, table: SubscriptionTable, **options: Any) -> Matcher:
+        if options:
+            self._check_whole(options)
         return self.build(table, **options).read_only()
+
+    def _check_whole(self, options: Mapping[str, Any]) -> None:
+        """Raises MatchingError for a float where `build` takes an int: many such fail later, in a match."""
+        for name, parameter in signature(self.build).parameters.items():
+            kinds = str(parameter.annotation).split(" | ")
+            if isinstance(options.get(name), float) and "int" in kinds and "float" not in kinds:
+                raise MatchingError(f"{name} must be an integer, not {options[name]!r}")
 
     @property
     def exactly(self) -> Mapping[str, Any]:

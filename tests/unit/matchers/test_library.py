@@ -219,6 +219,9 @@ def test_an_explanation_rejects_the_events_that_match_rejects(value: Any) -> Non
     [
         ("tiles", {"treads": 2}, "options of tiles: .*unexpected keyword argument 'treads'"),
         ("tiles", {"threads": "2"}, "options of tiles: "),
+        ("tiles", {"threads": 1.5}, r"threads must be an integer, not 1\.5"),
+        ("wpa_rein", {"threads": 2.0}, r"threads must be an integer, not 2\.0"),
+        ("ocm", {"bits": np.float64(64)}, "bits must be an integer, not "),
         ("tiles", {"tile": 0}, "threads and fewest must be 1 or more"),
         ("scan", {"threads": 2}, "options of scan: "),
         ("auto", {"attributes": 0}, "attributes of an event must be above 0"),
@@ -230,6 +233,13 @@ def test_options_are_checked_when_an_index_is_built(
 ) -> None:
     with pytest.raises(MatchingError, match=f"^{reason}"):
         Index.build(subscriptions, algorithm, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"threads": 2}], ids=["no options", "options"])
+@pytest.mark.parametrize("algorithm", [None, 5, ["tiles"]])
+def test_an_algorithm_that_is_no_text_is_unknown(algorithm: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(MatchingError, match=f"^unknown algorithm {re.escape(repr(algorithm))}; "):
+        Index.build(PATTERNS, algorithm, **options)
 
 
 @pytest.mark.parametrize("n", [1, FEW_EVENTS + 1])
