@@ -74,8 +74,9 @@ class Index:
 
         Several threads may call it at the same time. Raises TypeError for anything else, and for values that JSON does
         not have. Raises MatchingError for bytes that are not an event (SUBSCRIPTIONS.md), and for documents with half a
-        pair of surrogates or more than 64 levels in a field that a subscription names. Among several events, the error
-        names the number of the first wrong one, from 0. NaN and infinities in documents are values.
+        pair of surrogates or more than 64 levels in a field that a subscription names; fields that are only compared
+        with, or only have `contains-...`, may not be checked. Among several events, the error names the number of the
+        first wrong one, from 0. NaN and infinities in documents are values.
         """
         if type(events) is not list and isinstance(events, Mapping | str | bytes):  # the second takes a microsecond
             raise TypeError(
