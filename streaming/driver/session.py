@@ -58,6 +58,8 @@ TUNING = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # Otherwise every DataFrame call walks the Python stack.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # PySpark sends a larger command, as with many deleted positions, in a broadcast whose file it never deletes.
+    "spark.broadcast.UDFCompressionThreshold": "1g",
     # Arrow hands a worker up to this many rows at once.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     # With any other value Spark works out the size of an Arrow batch after every row, and that of a column of lists,

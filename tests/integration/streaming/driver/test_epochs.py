@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 import urllib.request
 from collections import Counter
+from tempfile import TemporaryDirectory
 
 import orjson
 from confluent_kafka import Producer
@@ -14,6 +17,7 @@ from rig.processes import kill
 from streaming.kafka.topics import Topics
 from tests.integration.conftest import CommandLine
 from tests.integration.running import Job, job, lines, records, subscription
+from tests.support.documents import HOME
 from tests.support.patience import PATIENCE_S
 
 DAEMON = "\0streaming.worker.daemon\0"
@@ -91,3 +95,22 @@ def test_quotas_and_shards_have_bounded_epochs(sluice: CommandLine, kafka: str) 
         running.until("done", lambda: running.total("event_count") == 40)
         assert running.total("over_quota_count") == 40
     assert numbers(kafka, f"{sluice.name}.to.alice") == numbers(kafka, f"{sluice.name}.to.bob") == Counter(range(20))
+
+
+WITH_A_LARGE_COMMAND = """
+import sys
+from pathlib import Path
+from streaming.driver import session
+
+spark = session.start("test", "local[1]", {}, Path("jars/spark"), Path(sys.argv[1])).sparkContext
+positions = bytes(3 << 20)
+print(spark.parallelize([0], 1).map(lambda _: len(positions)).collect(), list(Path(spark._temp_dir).iterdir()))
+spark.stop()
+"""
+
+
+def test_a_state_of_many_deleted_positions_leaves_no_file_of_each_epoch() -> None:
+    with TemporaryDirectory() as scratch:  # the path of a socket may be only so long
+        command = [sys.executable, "-c", WITH_A_LARGE_COMMAND, scratch]
+        done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout) == (0, f"[{3 << 20}] []\n"), done.stderr
