@@ -153,7 +153,7 @@ class LookedAt(NamedTuple):
     source: Source
     partition: int
     offset: int
-    behind: int  # offsets that were there, and are left to read
+    behind: int | None  # offsets that were there, and are left to read; None: the broker has not told
 
 
 class MisreadTimes(NamedTuple):

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import Any, Protocol
 
 from streaming.driver.attempts import MissingTopicsCache, commit
@@ -113,7 +114,11 @@ class Pipeline:
         finally:
             self.observer.idle()
         self.load_shedder.seen(report.waited_ms)
-        self.state.waited_ms = report.waited_ms
+        if run.is_open(batch):
+            is_known = of_events(self.state.positions).keys() <= report.known
+            self.state.waited_ms = report.waited_ms if is_known else inf
+        elif report.known:  # some events of each partition that has any
+            self.state.waited_ms = report.waited_ms
         if report.rows:
             report.counts["deleted_unread"] += self.deleted.count()
             self.last = report

@@ -13,7 +13,16 @@ from streaming.documents.records import OF_EVENTS
 from streaming.documents.trace_context import TRACED_EVENTS
 from streaming.latencies import STAGES, TOTAL, Latencies
 from streaming.monitoring.metrics import COUNTED, STATE
-from streaming.rows import AcceptedChange, DeadLetter, Published, ReadProgress, RejectedChange, Row, is_events
+from streaming.rows import (
+    AcceptedChange,
+    DeadLetter,
+    Published,
+    ReadProgress,
+    RejectedChange,
+    Row,
+    SourcePartition,
+    is_events,
+)
 
 LOGGED = ("prepare", "apply")  # stages; the latencies have the others
 FIELDS = {metric.key: metric.logged for metric in (*COUNTED, *STATE) if metric.logged}  # of counts, in the log line
@@ -58,6 +67,8 @@ class Report:
     partitions: int = 0  # that a task's transaction has records for, at most
     events: int = 0  # among them
     waited_ms: float = 0.0  # the oldest event
+    # Partitions in which no event that is left to read has waited for longer.
+    known: set[SourcePartition] = field(default_factory=set)
     behind: int = 0  # offsets of events that were there at the end, and not read
     counts: Counter[str] = field(default_factory=no_counts)
     dead_letters: Counter[str] = field(default_factory=Counter)  # by reason
@@ -93,6 +104,7 @@ class Report:
                 self.events += row.records
                 if row.timestamp_ms is not None:
                     self.waited_ms = max(self.waited_ms, self.start * 1000 - row.timestamp_ms)
+                    self.known.add((row.source, row.partition))
 
     def add_task(self, published: Published) -> None:
         """Add what a task has published, which is part of the last stage."""

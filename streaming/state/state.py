@@ -49,7 +49,7 @@ class State:
     # The offset before which tasks have read all of a partition, where they read themselves: behind the last record
     # there may be offsets that hold none.
     looked_at: Mapping[SourcePartition, int] = field(default_factory=dict)
-    waited_ms: float = 0.0  # how long the oldest event of the last batch had waited; infinite while nobody knows
+    waited_ms: float = 0.0  # the oldest event that is left to read, at most; infinite while nobody knows
     _handles: dict[Part, PartHandle] = field(default_factory=dict)
     _retired: tuple[str, ...] = ()  # names of parts, latest last
 

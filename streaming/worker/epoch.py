@@ -69,9 +69,9 @@ class Epoch:
             for at, (offset, *_) in fetcher.positions.items():
                 source, partition = sources[at[0]], at[1]
                 if is_events(source) or number == 0:
-                    end = fetcher.log_ends[at].last_stable if at in fetcher.log_ends else offset
+                    left = max(0, fetcher.log_ends[at].last_stable - offset) if at in fetcher.log_ends else None
                     where = {"source": source, "partition": partition, "offset": offset}
-                    yield {"kind": RowKind.LOOKED, **where, "count": max(0, end - offset)}
+                    yield {"kind": RowKind.LOOKED, **where, "count": left}
 
     @property
     def _sources(self) -> dict[str, Source]:

@@ -193,7 +193,8 @@ class BatchRun(ABC, Generic[Batch]):
 
     def _looked_at(self, rows: Sequence[Row]) -> None:
         looked = [row for row in rows if isinstance(row, LookedAt)]
-        self.report.behind = sum(row.behind for row in looked if is_events(row.source))
+        self.report.behind = sum(row.behind or 0 for row in looked if is_events(row.source))
+        self.report.known |= {(row.source, row.partition) for row in looked if row.behind == 0}
         if looked:
             reached = {(row.source, row.partition): row.offset for row in looked}
             self.pipeline.state.looked_at = {**self.pipeline.state.looked_at, **reached}  # as in `Pipeline.reached`

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,7 +59,8 @@ class Stage:
         self.brokers, self.sink = FetchBrokers(), ListSink()
         self.logs = {A: Log(0), B: Log(1), C: Log(0)}
         self.brokers.partition_logs |= {(TOPICS[source], p): log for (source, p), log in self.logs.items()}
-        Wire(self.brokers).install(patch)
+        self.wire = Wire(self.brokers)
+        self.wire.install(patch)
         for module in (reading, epoch_batches, attempts):
             patch.setattr(module, "time", self.brokers)
         self.pipeline = pipeline(self.sink, absent)
@@ -135,6 +138,37 @@ def test_events_meet_the_state_before_the_changes_of_their_epoch(stage: Stage) -
     assert stage.step() == ["to.alice events-1-0"]
     assert stage.pipeline.state.positions == {A: 1, B: 2, C: 1}
     assert [report.events for report in stage.reports.seen] == [1, 2]
+
+
+def test_how_long_events_have_waited_is_unknown_while_a_partition_may_hold_older_ones(stage: Stage) -> None:
+    state = stage.pipeline.state
+    state.waited_ms = inf
+    stage.wire.down.add(HOSTS[stage.logs[B].leader])
+    stage.change("a", ALICE)
+    assert stage.step(LONG) == ["status a"]
+    assert state.waited_ms == inf
+    stage.event(A, {"x": 1})
+    assert stage.step() == ["to.alice events-0-0"]
+    assert state.waited_ms == inf
+    stage.wire.down.clear()
+    stage.brokers.now += 5.0  # a broker that was away is asked again after a moment
+    stage.step()
+    assert state.waited_ms == 0.0  # everything is read
+
+
+def test_bounded_epochs_know_how_long_events_have_waited_once_they_have_read_some(stage: Stage) -> None:
+    state = stage.pipeline.state
+    state.waited_ms = inf
+    callback = batches(stage, bounded={EVENTS: 1, SUBSCRIPTIONS: 100})
+    stage.change("a", ALICE)
+    callback._epoch()
+    assert state.waited_ms == inf
+    now_ms = int(1000 * time.time())
+    for at in (A, B):
+        found = [ConsumerRecord(0, n, now_ms - 3_600_000, None, b"{}") for n in range(3)]
+        stage.logs[at].append(found)
+    callback._epoch()
+    assert 3_600_000 <= state.waited_ms < 3_700_000
 
 
 def test_sparks_ui_tells_what_the_last_batch_was(stage: Stage) -> None:
