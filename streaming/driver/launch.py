@@ -92,6 +92,8 @@ def run(
         raise ProcessLost(
             f"a background process (loading, compaction) was killed, often for lack of memory: {error}"
         ) from error
+    except MemoryError as error:  # here, or in such a process
+        raise ProcessLost(f"the job has no memory left: {error!r}") from error
     except Py4JJavaError as error:  # an answer of the JVM, which runs
         raise SparkFailed(f"Spark failed: {error.java_exception.toString()}") from error
     except (Py4JError, ConnectionError) as error:

@@ -100,7 +100,7 @@ class Compactor:
                 raise StorageFailed(
                     f"a file of the state is damaged, and the next start replaces it: {error}"
                 ) from error
-            except (OSError, StorageFailed) as error:
+            except (OSError, MemoryError, StorageFailed) as error:
                 self._backoff_until = time.monotonic() + SAVE_EVERY_S
                 log.warning("compaction_failed", **error_fields(error))
                 return snapshot

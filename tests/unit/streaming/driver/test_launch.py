@@ -106,10 +106,17 @@ def test_a_stop_whose_time_is_up_says_so_and_the_next_one_waits(monkeypatch: pyt
     assert handle.await_termination(0)
 
 
-def test_a_lack_of_processes_is_passing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "no process, memory or file descriptor"),
+        (MemoryError("unable to allocate 8 GiB"), "no memory left: .*8 GiB"),
+    ],
+)
+def test_a_lack_of_processes_or_memory_is_passing(tmp_path: Path, error: Exception, reason: str) -> None:
     def opens(scratch: Path) -> Any:
-        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        raise error
 
     settings = Settings.model_validate({"query": {"checkpoint": str(tmp_path)}})
-    with pytest.raises(ProcessLost, match="no process, memory or file descriptor"):
+    with pytest.raises(ProcessLost, match=reason):
         launch.run(settings, opens, threading.Event(), "")

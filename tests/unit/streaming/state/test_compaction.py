@@ -551,6 +551,27 @@ def test_a_compaction_that_cannot_be_shared_leaves_no_file(
     }
 
 
+def test_a_compaction_without_memory_is_tried_again(
+    tmp_path: Path, threads: Executor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    join, tries = building.join, []
+
+    def starved(*given: Any) -> None:
+        tries.append(given)
+        if len(tries) == 1:
+            raise MemoryError
+        join(*given)
+
+    monkeypatch.setattr(building, "join", starved)
+    monkeypatch.setattr(compaction, "SAVE_EVERY_S", 0.0)
+    state = started(Store(tmp_path), threads)
+    for n in range(6):
+        subscribe(state, n)
+    until(lambda: worked(state) and not state.snapshot.parts[state.snapshot.due()])
+    assert "compaction_failed" in {record.getMessage() for record in caplog.records}
+    state.close()
+
+
 def test_one_part_more_than_fits_a_batch_is_joined_elsewhere(tmp_path: Path, threads: Executor) -> None:
     """The work of an update is bounded, however many compactions are due."""
     state = started(Store(tmp_path), threads, Snapshot(most=4))
