@@ -5,11 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from py4j.protocol import Py4JError
 
 from matchers.index.segment import Segment
 from matchers.index.snapshot import Part, Snapshot
@@ -124,9 +126,9 @@ class State:
                 self._retired = (*self._retired, handle.name)[-RETIRED_PARTS:]
 
     def close(self) -> None:
-        """Save the state. Executors of a session that goes on are not to look for its files."""
+        """Save the state. In a session that goes on, nothing of it is left on executors or in temporary files."""
         for handle in self._handles.values():
-            if isinstance(handle.broadcast, RemoteFile):
+            with suppress(Py4JError, ConnectionError, FileNotFoundError):  # of a session that has ended
                 handle.close()
         if self.compactor is not None:
             self.compactor.close(self.snapshot, self.subscription_offsets())

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from matchers import ALGORITHMS, Matcher, SubscriptionTable, flat_file
 from matchers.contract.algorithm import Algorithm
@@ -307,6 +308,31 @@ def test_workers_elsewhere_have_files_of_large_parts_and_none_of_those_that_are_
         handle for handle, _ in state.work(SETTINGS)[0].parts
     ]
     state.close()
+    assert not list(elsewhere.iterdir())
+
+
+def test_what_was_sent_to_workers_is_destroyed_at_the_end_though_sparks_jvm_may_have_ended() -> None:
+    sent: list[Value] = []
+    has_ended = False
+
+    class Sent(Value):
+        def destroy(self) -> None:
+            super().destroy()
+            if has_ended:
+                raise Py4JNetworkError("Answer from Java side is empty")
+
+    def broadcast(value: Any) -> Value:
+        sent.append(Sent(value))
+        return sent[-1]
+
+    state = State(EMPTY, broadcast, {(SUBSCRIPTIONS, 0): 0})
+    for n in range(6):
+        subscribe(state, n)
+    state.work(SETTINGS)
+    has_ended = True
+    state.close()
+    assert len(sent) > 1
+    assert all(value.destroyed for value in sent)
 
 
 def test_files_of_retired_parts_go_once_no_manifest_names_them(tmp_path: Path, threads: Executor, always: None) -> None:
