@@ -169,8 +169,7 @@ def restored(
     bounds = all_bounds(names, topics)
     committed = names.by_source(owner.committed([*names.by_topic(dict.fromkeys(bounds, 0))]))
     beginning = Beginning.of(bounds, committed, names.sources.names, settings.events.starting == "latest")
-    for (source, partition), (begin, end) in beginning.deleted.items():
-        warn_deleted((names.sources.names[source], partition), begin, end, end - begin)
+    deleted = _deleted(beginning, names)
     moved = {at: offset for at, offset in beginning.positions.items() if committed.get(at) != offset}
     if beginning.first_start:  # `first_start.publish_statuses` commits those of changes
         moved = of_events(moved)
@@ -185,8 +184,14 @@ def restored(
         query=settings.query.name,
     )
     state = restore(empty, store, where, beginning.positions, first_start=beginning.first_start)
-    deleted = sum(end - begin for begin, end in beginning.deleted.values())
     return state, deleted, with_a_batch(beginning.positions, bounds)
+
+
+def _deleted(beginning: Beginning, names: TopicNames) -> int:
+    """Log the events that were deleted before they were read, by their offsets; returns their number."""
+    for (source, partition), (begin, end) in beginning.deleted.items():
+        warn_deleted((names.sources.names[source], partition), begin, end, end - begin)
+    return sum(end - begin for begin, end in beginning.deleted.values())
 
 
 def begins(names: TopicNames, state: State, topics: Topics) -> dict[SourcePartition, int]:
@@ -213,7 +218,10 @@ def read_more(pipeline: Pipeline, added: Mapping[str, Iterable[tuple[int, int, i
     known = names.by_topic({**state.positions, **dict.fromkeys(bounds, 0)})
     committed = names.by_source(owner.committed([*known]))
     of_added = {at: committed[at] for at in bounds if at in committed}
-    positions = Beginning.of(bounds, of_added, names.sources.names, latest=False).positions
+    beginning = Beginning.of(bounds, of_added, names.sources.names, latest=False)
+    if deleted := _deleted(beginning, names):
+        pipeline.observer.deleted(deleted)
+    positions = beginning.positions
     owner.publish([], names.by_topic(positions))
     pipeline.slots.partitions = sorted(known)
     pipeline.settings = replace(pipeline.settings, topics=names.sources.events)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ from streaming.errors import JobError
 from streaming.monitoring.reporting import Report, Stage
 from streaming.publishing.contract import TopicPartition
 from streaming.rows import EVENTS, SUBSCRIPTIONS
+from streaming.source_topics import SourceTopics
 from tests.support.doubles.spark_double import Frame
 from tests.support.doubles.stage import NAMES, ListSink, Reports, event, pipeline, state
 from tests.support.patience import PATIENCE_S
@@ -88,6 +90,20 @@ def test_a_topic_that_is_found_twice_is_read_once() -> None:
     before = dict(p.names.sources.names), p.state.positions
     read_more(p, {"events": [(0, 0, 5)]})
     assert (dict(p.names.sources.names), p.state.positions) == before
+
+
+def test_events_of_a_found_topic_that_were_deleted_before_they_were_read_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    owner: Any = ListSink()
+    owner.committed = lambda partitions: {("found", 0): 2}
+    p = replace(pipeline(owner), names=replace(NAMES, sources=SourceTopics("subs", ["events"])))
+    deleted: list[int] = []
+    p.observer.deleted = deleted.append  # type: ignore[method-assign, assignment]
+    with caplog.at_level(logging.WARNING, "sluice.job"):
+        read_more(p, {"found": [(0, 5, 9)]})
+    assert p.state.positions[p.names.sources.sources["found"], 0] == 5
+    assert (caplog.messages, deleted) == (["events_deleted"], [3])
 
 
 def test_a_clock_that_is_set_back_within_a_stage_makes_no_counter_smaller() -> None:
