@@ -87,10 +87,10 @@ class Lock:
 def opened(directory: Path) -> Iterator[Lock]:
     """Open the lock; at the end it is free."""
     with (
-        (directory / "lock").open("a") as running,
-        (directory / "started.lock").open("a") as started,
-        (directory / "standby.lock").open("a") as standby,
-        (directory / READY).open("a") as ready,
+        (directory / "lock").open("a+") as running,
+        (directory / "started.lock").open("a+") as started,
+        (directory / "standby.lock").open("a+") as standby,
+        (directory / READY).open("a+") as ready,
     ):
         yield Lock(running, started, standby, ready)
 
@@ -103,16 +103,16 @@ def is_standby_ready(directory: Path) -> bool:
     return False
 
 
-def _locked(file: IO[str]) -> bool:
+def _locked(file: IO[str], how: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
 def _is_locked(file: IO[str]) -> bool:
-    if not _locked(file):
+    if not _locked(file, fcntl.LOCK_SH):  # others may look at the same time
         return True
     fcntl.flock(file, fcntl.LOCK_UN)
     return False

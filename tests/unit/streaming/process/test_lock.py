@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import subprocess
 import sys
 import threading
@@ -45,6 +46,12 @@ def test_one_process_runs_and_one_stands_by_and_a_third_waits(tmp_path: Path) ->
         assert not third.held
         with second.watched():
             assert not second.wait(threading.Event(), 0.1)
+
+
+def test_two_looks_at_the_same_time_see_no_standby_that_is_not_there(tmp_path: Path) -> None:
+    with lock.opened(tmp_path), (tmp_path / lock.READY).open() as other:
+        fcntl.flock(other, fcntl.LOCK_SH)  # in the middle of another look
+        assert not lock.is_standby_ready(tmp_path)
 
 
 def test_a_process_stands_by_once_the_job_has_started(tmp_path: Path) -> None:
