@@ -52,7 +52,8 @@ def _is_own(settings: Settings, topic: str) -> bool:
     """Kafka has no two topics that differ in dots and underscores only."""
     deliveries = settings.deliveries
     of_changes = tenants.of(settings).values()
-    own = {t.topic for t in of_changes} | {t.status_topic for t in of_changes} | {settings.dead_letters.topic}
+    own = {t.topic for t in of_changes} | {t.status_topic for t in of_changes}
+    own |= {settings.dead_letters.topic, settings.metrics.topic}
     if deliveries.layout == "shared":
         return topic in {*own, deliveries.topic}
     return topic in own or topic.replace(".", "_").startswith(deliveries.prefix.replace(".", "_"))

@@ -19,6 +19,7 @@ THERE = dict.fromkeys(
         "__orders",
         "subscriptions",
         "deadletters",
+        "subscribers.metrics",
         "deliveries.orders",
     ],
     1,
@@ -37,6 +38,7 @@ def test_a_pattern_matches_whole_names() -> None:
 def test_a_job_does_not_read_what_it_writes() -> None:
     assert matched(".*") == ["orders", "orders.eu", "orders.us", "reorders.eu"]
     assert not is_matched(load(flags={"events.topic_pattern": ".*"}), "deliveries_bob")
+    assert "subscribers.metrics" in matched(".*", **{"metrics.topic": ""})
     shared = {"deliveries.layout": "shared", "deliveries.topic": "orders.us"}
     assert matched(".*o.*", **shared) == ["deliveries.orders", "orders", "orders.eu", "reorders.eu"]
 
