@@ -69,6 +69,14 @@ EVENTS = {
     "standby_started": LogEvent(
         OF_PROCESS, "info", "The other job has ended, and this process starts its own. `job_started` follows."
     ),
+    "kernels_awaited": LogEvent(
+        OF_PROCESS,
+        "info",
+        "Another process compiles kernels into the same cache. This one waits until the lock at `path` is free.",
+        ("path",),
+        action="If it takes minutes, look for a suspended process that holds the lock (`lsof PATH`), and end it.",
+        has_message=True,
+    ),
     "kernels_compiling": LogEvent(
         OF_PROCESS,
         "info",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -31,7 +32,7 @@ def warm(
 ) -> None:
     from matchers.errors import MatchingError
     from matchers.registry import named  # not for a help text: it loads numba
-    from streaming.precompile import marker
+    from streaming.precompile import kernels, marker
 
     names = algorithms or [settings.matching.algorithm]
     for name in names:
@@ -39,7 +40,7 @@ def warm(
             named(name)
         except MatchingError as error:
             raise InputError(str(error)) from None
-    with marker.alone():
+    with marker.alone() if kernels.needed(names, replays=True) else nullcontext():
         compile_kernels(names, settings)
     archive_classes(settings)
 

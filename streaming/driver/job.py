@@ -89,7 +89,8 @@ class JobRun:
         settings, began = self.settings, time.monotonic()
         location, is_warm = settings.query.checkpoint, False
         assembly.check(settings)
-        compiling.ahead(settings.matching.algorithm, settings.matching.options, BACKGROUND_NICENESS)
+        if not compiling.ahead(settings.matching.algorithm, settings.matching.options, self.stop, BACKGROUND_NICENESS):
+            return None
         spark = self.session.value()
         if not lock.held:
             is_warm = standby.prepare(settings, spark, self.scratch, lock)
@@ -112,7 +113,8 @@ class JobRun:
         the job."""
         settings = self.settings
         assembly.check(settings)
-        compiling.ahead(FALLBACK_ALGORITHM, {})
+        if not compiling.ahead(FALLBACK_ALGORITHM, {}, self.stop):
+            return
         empty = assembly.checked_empty_state(settings, kernels.is_ready)
         topics = assembly.topics(settings)
         settings = resolved(settings, topics.partitions)
@@ -147,7 +149,7 @@ class JobRun:
                     pending_index = None
                     if restored.snapshot.algorithm != settings.matching.algorithm:
                         pending_index = compiler.submit(
-                            compiling.index, settings.matching, spark, compilers, monitor.preparing
+                            compiling.index, settings.matching, spark, compilers, monitor.preparing, self.stop
                         )
                     state = assembly.state(settings, restored, store, background, context, pending_index)
                     monitor.enter(STARTING, state)

@@ -11,20 +11,25 @@ import fcntl
 import hashlib
 import json
 import sys
+import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import llvmlite.binding as llvm
 from numba.core.dispatcher import Dispatcher
 
 import matchers
 from streaming import publishing, reading
+from streaming.log import logger
 from streaming.publishing.encode import crc32c
 
+log = logger("sluice.job")
+
+LOOK_EVERY_S = 0.1
 PACKAGES = tuple(Path(*package.__path__) for package in (matchers, publishing, reading))  # that have kernels
 
 
@@ -52,16 +57,28 @@ def _is_valid(path: Path) -> bool:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def alone(stop: threading.Event | None = None) -> Iterator[bool]:
     """Wait until no other process compiles into the same cache, and let others wait until the end. They find what was
-    compiled meanwhile."""
+    compiled meanwhile. Gives False if told to stop while it waits."""
     there = places()
     if there is None or there.write is None:
-        yield
+        yield True
         return
     with (there.write / "compiling.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield _locked(lock, stop or threading.Event())
+
+
+def _locked(lock: IO[str], stop: threading.Event) -> bool:
+    is_waiting = False
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if not is_waiting:
+            log.info("kernels_awaited", path=lock.name)
+        is_waiting = True
+        if stop.wait(LOOK_EVERY_S):
+            return False
 
 
 def set_compiled(algorithm: str) -> None:

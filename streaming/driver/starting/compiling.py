@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from itertools import count
@@ -26,24 +27,35 @@ if TYPE_CHECKING:
 log = logger("sluice.job")
 
 
-def ahead(algorithm: str, options: Mapping[str, Any], nice: int = 0) -> None:
-    """Compile the kernels of an algorithm on all cores, and those that every job needs, and wait for them."""
-    with marker.alone():
-        if stages := kernels.needed([algorithm]):
+def ahead(algorithm: str, options: Mapping[str, Any], stop: threading.Event, nice: int = 0) -> bool:
+    """Compile the kernels of an algorithm on all cores, and those that every job needs, and wait for them; return False
+    if told to stop while another process compiles."""
+    if kernels.is_ready(algorithm):
+        return True
+    with marker.alone(stop) as is_alone:
+        if is_alone and (stages := kernels.needed([algorithm])):
             cores = os.cpu_count() or 1
             algorithms = [name for stage in stages for name in stage]
             log.info("kernels_compiling", algorithms=algorithms, estimate_s=kernels.estimate_s(stages, cores))
             with processes(cores, nice) as compilers:
                 kernels.compile(stages, {algorithm: options}, compilers, _say)
+    return is_alone
 
 
 def index(
-    chosen: Matching, spark: SparkSession, compilers: Executor, preparing: Callable[[str, int, int], None]
+    chosen: Matching,
+    spark: SparkSession,
+    compilers: Executor,
+    preparing: Callable[[str, int, int], None],
+    stop: threading.Event,
 ) -> Index:
-    """The index of the settings, once it can be used without waiting. `preparing` is called with each step, and with
-    how many of how many algorithms are compiled. Raises JobError."""
+    """The index of the settings, once it can be used without waiting; that of FALLBACK_ALGORITHM if told to stop while
+    another process compiles. `preparing` is called with each step, and with how many of how many algorithms are
+    compiled. Raises JobError."""
     try:
-        with marker.alone():
+        with marker.alone(stop) as is_alone:
+            if not is_alone:
+                return FALLBACK_ALGORITHM, {}
             _compile(chosen, compilers, preparing)
         compilers.shutdown()  # each would keep half a gigabyte
         preparing(LOADING, 0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -58,7 +59,13 @@ def better_index(algorithm: str, options: dict[str, Any], steps: list[tuple[str,
     chosen = Matching(algorithm=algorithm, options=options)
     compilers, session = ThreadPoolExecutor(1), None
     try:
-        return compiling.index(chosen, session, compilers, lambda *step: steps.append(step))  # type: ignore[arg-type]  # unused
+        return compiling.index(
+            chosen,
+            session,  # type: ignore[arg-type]  # unused
+            compilers,
+            lambda *step: steps.append(step),
+            threading.Event(),
+        )
     finally:
         with pytest.raises(RuntimeError, match="shutdown"):  # the processes are not kept
             compilers.submit(int)

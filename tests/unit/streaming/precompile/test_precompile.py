@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from commands.machine import warm
 from matchers import ALGORITHMS
 from matchers.kernels.jit.code_cache import CacheDirectories
+from streaming.driver.starting import compiling
 from streaming.precompile import dry_run, kernels, marker
 from tests.support.documents import HOME
 from tests.support.doubles.stage import AtOnce
@@ -65,6 +67,29 @@ def test_who_compiles_into_the_same_cache_waits_and_finds_what_was_compiled() ->
                 marker.set_compiled(name)
             assert not found.done()
         assert found.result(PATIENCE_S) == []
+
+
+def test_a_start_that_waits_for_another_to_compile_says_so_and_can_be_stopped(
+    cache: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("sluice"), "propagate", True)
+    caplog.set_level(logging.INFO, "sluice")
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool, marker.alone():
+        try:
+            done = pool.submit(compiling.ahead, "scan", {}, stop)
+            with pytest.raises(TimeoutError):
+                done.result(3 * marker.LOOK_EVERY_S)
+            stop.set()
+            assert not done.result(PATIENCE_S)
+            assert [(record.message, vars(record)["fields"]) for record in caplog.records] == [
+                ("kernels_awaited", {"path": str(cache / "compiling.lock")})
+            ]
+            for name in kernels.BASE:
+                marker.set_compiled(name)
+            assert pool.submit(compiling.ahead, "scan", {}, threading.Event()).result(PATIENCE_S)  # nothing is left
+        finally:
+            stop.set()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"of": 1}', '{"of": "%s", "in": 5}'])
