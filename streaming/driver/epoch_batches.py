@@ -40,6 +40,8 @@ class EpochBatches(SparkBatches):
         self._looked_s = 0.0  # monotonic: for added partitions
 
     def __call__(self, batch: DataFrame, number: int) -> None:
+        # Spark remembers all jobs of an execution until it ends, which may be weeks away.
+        batch.sparkSession.sparkContext.setLocalProperty("spark.sql.execution.id", None)  # type: ignore[arg-type]  # unset
         planned = self._planned(number)
         until = time.monotonic() + SPARK_PLANS_EVERY_S
         while True:

@@ -133,6 +133,13 @@ class EpochSession:
     def sparkContext(self) -> EpochSession:
         return self
 
+    def setLocalProperty(self, key: str, value: str | None) -> None:
+        """Do nothing: nobody reads it."""
+
+    @property
+    def sparkSession(self) -> EpochSession:
+        return self
+
     def parallelize(self, seeds: Sequence[int], n: int) -> Rdd:
         return Rdd([list] * n, self._run)
 

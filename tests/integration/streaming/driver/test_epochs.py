@@ -114,3 +114,36 @@ def test_a_state_of_many_deleted_positions_leaves_no_file_of_each_epoch() -> Non
         command = [sys.executable, "-c", WITH_A_LARGE_COMMAND, scratch]
         done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout) == (0, f"[{3 << 20}] []\n"), done.stderr
+
+
+WITHIN_THE_CALLBACK = """
+import sys
+from pathlib import Path
+from streaming.driver import session
+from streaming.driver.epoch_batches import EpochBatches
+
+class OneEpoch(EpochBatches):
+    def _epoch(self):
+        if self._finished:  # Spark has begun another batch meanwhile
+            return
+        context = spark.sparkContext
+        print(context.getLocalProperty("spark.sql.execution.id"), context.parallelize(range(3), 1).count())
+        print(context.getLocalProperty("spark.jobGroup.id") == str(query.runId))  # so that a stop ends its jobs
+        self._finished = True
+
+spark = session.start("test", "local[1]", {}, Path("jars/spark"), Path(sys.argv[1]))
+batches = OneEpoch(None, None, lambda number: {}, None)
+writer = spark.readStream.format("rate").load().writeStream.foreachBatch(batches)
+query = writer.start()
+while not batches._finished and query.isActive:
+    query.awaitTermination(1)
+query.stop()
+spark.stop()
+"""
+
+
+def test_jobs_of_epochs_belong_to_no_execution_that_spark_would_remember_them_for() -> None:
+    with TemporaryDirectory() as scratch:
+        command = [sys.executable, "-c", WITHIN_THE_CALLBACK, scratch]
+        done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout) == (0, "None 3\nTrue\n"), done.stderr
