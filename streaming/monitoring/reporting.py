@@ -182,7 +182,7 @@ class Observer:
         """No batch is in hand until `doing` is called again."""
 
     def progressed(self) -> None:
-        """A piece of a batch is done, or tasks that hung were cancelled."""
+        """A piece of a batch is done, tasks that hung were cancelled, or the driver has read some records itself."""
 
     def batch(self, report: Report) -> None:
         """A batch that had rows is done, and `report.fields` was called."""

@@ -28,7 +28,8 @@ from streaming.worker.epoch import Epoch
 from streaming.worker.matching import Work
 
 MOST_EVENTS = 10_000  # of a transaction, unless it writes to many partitions
-MOST_ISOLATED = 10_000  # records of a partition, in a search for those that kill workers
+MOST_ISOLATED = 10_000  # offsets of a partition, in a search for records that kill workers
+MOST_ISOLATED_IN_ALL = 1_000_000  # of all partitions
 POLL_S = 0.5
 
 
@@ -105,8 +106,8 @@ class EpochRun(BatchRun[EpochPlan]):
         return [*self.pipeline.names.by_topic(self.pipeline.state.positions)]
 
     def places(self, batch: EpochPlan) -> Int64:
-        """The places of the records; an open epoch has those of MOST_ISOLATED offsets per partition, the first that
-        have any."""
+        """The places of the records; an open epoch has those of MOST_ISOLATED offsets per partition, or fewer of many
+        partitions, the first that have any."""
         places = [np.empty((0, 4), np.int64)]
         for rows in self._read(batch):
             lengths = [pc.fill_null(pc.binary_length(rows[name]), 0) for name in ("key", "value")]
@@ -131,7 +132,8 @@ class EpochRun(BatchRun[EpochPlan]):
             return
         begins = positions
         while begins:
-            ends = {at: begin + MOST_ISOLATED for at, begin in begins.items()}
+            most = min(MOST_ISOLATED, max(1, MOST_ISOLATED_IN_ALL // len(begins)))
+            ends = {at: begin + most for at, begin in begins.items()}
             begins = yield from self._window(begins, ends, is_open=True)
 
     def _window(
@@ -150,6 +152,7 @@ class EpochRun(BatchRun[EpochPlan]):
             while not fetcher.is_done():
                 read = fetcher.poll(POLL_S)
                 if read is not None:
+                    self.pipeline.observer.progressed()
                     found = found or read.rows.num_rows > 0
                     yield read.rows
                 elif is_open and fetcher.log_ends.keys() >= fetcher.positions.keys() and not fetcher.is_behind():

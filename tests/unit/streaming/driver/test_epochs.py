@@ -28,6 +28,7 @@ from streaming.driver.limits.time_limit import TimeLimit
 from streaming.driver.runs import epoch_run, task_count
 from streaming.driver.runs.epoch_run import EpochPlan, EpochReading, EpochRun
 from streaming.errors import JobError, OffsetsBeyondEnd, TopicMissing
+from streaming.monitoring.reporting import Report
 from streaming.publishing.connection.client import Client
 from streaming.rows import EVENTS, SUBSCRIPTIONS, ConsumerRecord, SourcePartition
 from streaming.state.state import State
@@ -312,7 +313,8 @@ def test_tasks_that_were_cancelled_because_they_hung_are_progress(
     assert [one.value for one in published(stage.sink) if one.topic == "dead"] == [b'{"x": 13}']
     counts = stage.reports.seen[-1].counts
     assert counts["workers_hung"] == counts["workers_lost"]
-    assert stage.reports.progress == before + counts["workers_hung"] + 1
+    reads = 2  # of the driver: where the record lies, and for its dead letter
+    assert stage.reports.progress == before + counts["workers_hung"] + reads + 1
 
 
 def test_a_change_that_kills_every_worker_is_rejected_for_good(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,6 +365,18 @@ def test_an_event_that_comes_while_another_is_set_aside_is_delivered(
     monkeypatch.setattr(EpochRun, "only", late)
     assert stage.step() == ["dead "]
     assert stage.step() == ["to.bob events-0-1"]
+
+
+def test_a_search_for_what_kills_workers_reads_only_so_many_records_of_all_partitions(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epoch_run, "MOST_ISOLATED_IN_ALL", 6)
+    for at in (A, B):
+        stage.event(at, *({"x": n} for n in range(5)))
+    run: Any = stage.pipeline.run(stage.pipeline, 0, Report(0, 0.0))
+    before = stage.reports.progress
+    assert run.places(SHORT)[:, :3].tolist() == [[*at, offset] for at in (A, B) for offset in range(2)]
+    assert stage.reports.progress > before
 
 
 def test_an_event_that_kills_every_worker_is_found_behind_many_offsets_without_records(
