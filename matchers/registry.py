@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -63,11 +63,6 @@ def named(name: str) -> Algorithm:
 def runnable() -> list[str]:
     """The names of the algorithms that this machine can run."""
     return [name for name, algorithm in ALGORITHMS.items() if algorithm.runnable()]
-
-
-def need_papers(names: Iterable[str]) -> bool:
-    """Whether one of the algorithms is in `matchers/papers`."""
-    return not algorithms.ALGORITHMS.keys() >= set(names)
 
 
 def stored(papers: bool) -> tuple[set[type], dict[str, Callable[..., Any]]]:

@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from matchers.index.snapshot import Snapshot
-from matchers.registry import need_papers
 from streaming import tenants
 from streaming.driver import assembly, sources
 from streaming.driver.batches import SparkBatches
@@ -211,8 +211,7 @@ class JobRun:
             pipeline.adopt(slices, restored.chosen, restored.positions)
         restored.forget_slices()
         if on_cluster(spark.sparkContext.master):
-            papers = need_papers([self.settings.matching.algorithm])
-            _bring(spark, pipeline.state, pipeline.settings, self.scratch, papers)
+            _bring(spark.sparkContext, pipeline.state, pipeline.settings)
         checkpoint.own(self.settings.query.checkpoint, self.lineage)
 
     def _process(
@@ -331,12 +330,18 @@ def _forget(spark: SparkSession, spark_checkpoint: str) -> None:
     path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
 
 
-def _bring(spark: SparkSession, state: State, settings: TaskSettings, scratch: Path, papers: bool) -> None:
-    """Send our code to the executors of a cluster. Call before they have work."""
+def _bring(context: SparkContext, state: State, settings: TaskSettings) -> None:
+    """Send our code to the executors of a cluster. Call before they have work.
+
+    Spark keeps an archive until the context ends, and takes no second one of its name. So an earlier job in the session
+    has sent it, with all algorithms.
+    """
     dry_run.match(state, settings)
     publishing.compile()
-    archive = code_archive.make(CODE, scratch / f"{code_archive.NAME}.zip", papers=papers)
-    spark.sparkContext.addArchive(f"{archive}#{code_archive.NAME}")
+    name = f"#{code_archive.NAME}"
+    if not any(archive.endswith(name) for archive in context.listArchives):
+        archive = code_archive.make(CODE, Path(context._temp_dir, f"{code_archive.NAME}.zip"), papers=True)
+        context.addArchive(f"{archive}{name}")
 
 
 class ProgressToSupervisor(Observer):

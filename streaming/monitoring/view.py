@@ -170,9 +170,7 @@ class JobView:
     now: float  # epoch s
     phase: str
     beat_at: float  # epoch s: when the main thread last saw the query run
-    progressed_at: (
-        float  # epoch s: when a piece of a batch was last done, a slot committed, tasks were cancelled, or records read
-    )
+    progressed_at: float  # epoch s: when `Observer.progressed` was last called, or a slot committed
     figures: Figures
     in_hand: InHand | None  # None: no batch
     state: StateView | None  # None: it is being restored

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -15,6 +16,7 @@ from streaming.process import code_archive
 from tests.integration.conftest import HOME, CommandLine
 from tests.integration.deploy.elsewhere import Elsewhere, as_toml
 from tests.integration.running import lines, records, subscription
+from tests.support.patience import PATIENCE_S
 
 EXAMPLE = re.search(
     r"## A session of your own\n.*?```python\n(.*?)```",
@@ -63,3 +65,26 @@ def test_the_example_of_the_document_runs_where_there_is_no_checkout(
         assert process.stdout.readline().startswith("{'version': 1, 'subscriptions': 1,")
         sluice("produce", stdin=lines({"x": 1}, {"x": 2}))
         assert [record.value for record in records(kafka, f"{sluice.name}.to.alice", least=1)] == [b'{"x": 1}']
+
+
+TWO_JOBS_OF_A_SESSION = """
+import sys
+from pathlib import Path
+from streaming.driver import job, session
+
+job.dry_run.match = lambda state, settings: None
+job.publishing.compile = lambda: None
+context = session.start("test", "local[1]", {}, Path("jars/spark"), Path(sys.argv[1])).sparkContext
+for _ in range(2):
+    job._bring(context, None, None)
+archives = [Path(archive.removeprefix("file:")) for archive in context.listArchives]
+print([archive.name for archive in archives], Path(context._temp_dir, "sluice-code.zip").exists())
+context.stop()
+"""
+
+
+def test_the_second_job_of_a_session_uses_the_archive_of_the_first() -> None:
+    with TemporaryDirectory() as scratch:  # the path of a socket may be only so long
+        command = [sys.executable, "-c", TWO_JOBS_OF_A_SESSION, scratch]
+        done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout) == (0, "['sluice-code.zip#sluice-code'] True\n"), done.stderr

@@ -55,4 +55,3 @@ def test_the_registry_names_the_published_algorithms() -> None:
 @pytest.mark.parametrize("name", registry.PAPERS)
 def test_a_published_algorithm_is_the_one_of_its_package(name: str) -> None:
     assert registry.ALGORITHMS[name] is papers.ALGORITHMS[name]
-    assert registry.need_papers([name, "auto"])
