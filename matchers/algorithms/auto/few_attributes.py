@@ -1,8 +1,8 @@
 """Leave out events that have fewer attributes than every subscription needs: they match nothing.
 
-A subscription has a predicate on each of some attributes, and an event that matches it has all of these. Where each
-subscription needs several, events of few attributes need no index. Values are counted, not attributes, since an event
-that has an attribute twice is no longer for it.
+An event has all attributes of the subscriptions that it matches. Where every subscription needs several attributes, an
+event of fewer needs no index. Values are counted: an attribute of several values counts several times, so no event is
+left out that could match.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Match the first events by several matchers alternately, and all others by the fastest of them.
 
-The events are not known when the indexes of a table are built. Where two indexes took about as long on events that were
-drawn, the real ones decide: each index matches TURNS batches, and the least median of the times counts without that of
-the first call, which is cold. One that is far behind after a few turns gets no more.
+The events are not known when the indexes of a table are built. Where several indexes were built for events that were
+drawn, the real ones decide: each index matches TURNS batches, and the least median of its times counts, without the
+first, which is that of a cold call. An index that is far behind after a few turns gets no more.
 """
 
 from __future__ import annotations
