@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
+import numpy as np
+
 from matchers.contract.matcher import Matcher
 from matchers.contract.tables import SubscriptionTable
 from matchers.errors import MatchingError
@@ -34,7 +36,7 @@ class Algorithm:
         """Raises MatchingError for a float where `build` takes an int: many such fail later, in a match."""
         for name, parameter in signature(self.build).parameters.items():
             kinds = str(parameter.annotation).split(" | ")
-            if isinstance(options.get(name), float) and "int" in kinds and "float" not in kinds:
+            if isinstance(options.get(name), float | np.floating) and "int" in kinds and "float" not in kinds:
                 raise MatchingError(f"{name} must be an integer, not {options[name]!r}")
 
     @property

@@ -13,9 +13,8 @@ from matchers.language.verification import Condition, condition
 
 Residual = tuple[tuple[Path, Operator | Contains | Compared], ...]  # conditions of a row besides its intervals
 
-MOST_KEPT_CONDITIONS = (
-    50_000  # intervals and operators whose tests are kept from event to event, besides one row with more
-)
+# Intervals and operators whose tests are kept from event to event, besides one row with more.
+MOST_KEPT_CONDITIONS = 50_000
 MOST_MISSED = 10 * MOST_KEPT_CONDITIONS  # made for rows that found no room, before all are kept anew
 
 
@@ -49,8 +48,8 @@ class Conditions:
         return conditions
 
     def _keep(self, row: int, conditions: list[Condition], size: int) -> None:
-        """Keep a row if there is room. Rows without room stay out, so that those of an event do not push out each
-        other; after many, other rows may be in use than those that are kept."""
+        """Keep a row if there is room. Otherwise leave it out, so that the rows of an event do not push out each other.
+        After MOST_MISSED, forget all: other rows may be in use by then."""
         large = size > MOST_KEPT_CONDITIONS
         if self._has_large if large else self._size + size > MOST_KEPT_CONDITIONS:
             self._missed += size

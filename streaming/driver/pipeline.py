@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -52,6 +52,9 @@ class BatchPieces(Protocol):
 
     def is_open(self, batch: Any) -> bool:
         """Whether the batch ends by time, so that it may have read nothing."""
+
+    def awaited(self, batch: Any) -> Set[SourcePartition]:
+        """The partitions of events that may hold older ones than the batch has shown, unless the report knows them."""
 
     def pieces(self, batch: Any) -> Iterator[Sequence[Row]]:
         """The workers' rows, piece by piece. Consume each before the next."""
@@ -114,11 +117,7 @@ class Pipeline:
         finally:
             self.observer.idle()
         self.load_shedder.seen(report.waited_ms)
-        if run.is_open(batch):
-            is_known = of_events(self.state.positions).keys() <= report.known
-            self.state.waited_ms = report.waited_ms if is_known else inf
-        elif report.known:  # some events of each partition that has any
-            self.state.waited_ms = report.waited_ms
+        self.state.waited_ms = report.waited_ms if run.awaited(batch) <= report.known else inf
         if report.rows:
             report.counts["deleted_unread"] += self.deleted.count()
             self.last = report

@@ -42,6 +42,7 @@ SECRET = re.compile(r"secret|password|token|credential|private|access[.]?key|[.]
 QUERY = "org.apache.spark.sql.execution.streaming"
 # Hadoop's local files start a process for each one that is written, and warn with a stack of the query's end within it.
 FILES = "org.apache.hadoop.util.Shell"
+SCHEDULER = "org.apache.spark.scheduler.DAGScheduler"  # it warns of each command above a megabyte
 EXIT_TIMEOUT_S = 60.0  # of a JVM that archives its classes
 REAPED_S = 1.0  # so long after its last connection broke, a process that has ended may not look so
 LOG = CODE / "config" / "log4j2.properties"
@@ -219,7 +220,7 @@ def submitted(settings: Settings, scratch: Path) -> Iterator[SparkSession]:
     _check(config)
     with _stopped(_created(config)) as session:
         _check_source(session)
-        _quiet(session, QUERY, FILES)
+        _quiet(session, QUERY, FILES, SCHEDULER)
         if "spark.log.level" not in given:  # INFO, Spark's default, is 40 lines a batch
             session.sparkContext.setLogLevel("WARN")
         yield session
@@ -233,7 +234,7 @@ def borrowed(spark: SparkSession, scratch: Path) -> Iterator[SparkSession]:
     _check(given)
     _check_source(spark)
     session = spark.newSession()
-    _quiet(session, QUERY)
+    _quiet(session, QUERY, SCHEDULER)
     for name, value in TUNING.items():
         if name not in given and session.conf.isModifiable(name):
             session.conf.set(name, value)

@@ -64,7 +64,11 @@ def run(algorithm: str, options: Mapping[str, Any] | None = None) -> None:
     chooses = bool(ALGORITHMS[algorithm].chooses)  # what it chooses from runs too
     kinds: list[Kind] = ["alike", "repeated"] if chooses else ["alike", "sparse", "listed"]
     for kind in kinds:  # algorithms may have other kernels for each
-        match(indexed(algorithm, options or {}, kind), TaskSettings())
+        state = indexed(algorithm, options or {}, kind)
+        match(state, TaskSettings())
+        if chooses:  # the library matches events alone
+            for part in state.snapshot.parts:
+                part.matcher.alone()
 
 
 def rows(changes: int, events: int, kind: Kind = "alike") -> pa.Table:

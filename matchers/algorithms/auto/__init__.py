@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from matchers.algorithms.auto.candidates import CANDIDATES, asked, is_few, is_tiny, unmeasured
 from matchers.algorithms.auto.choosing import Choice, choose
 from matchers.algorithms.auto.few_attributes import alone_without_few, without_few
-from matchers.algorithms.auto.kernel import expanded, expanded_alone
+from matchers.algorithms.auto.kernel import expanded
 from matchers.algorithms.auto.repeated import Once, different
 from matchers.algorithms.auto.trial import TURNS, TURNS_ALONE, Trial
 from matchers.contract.interfaces import Interfaces
@@ -81,19 +81,19 @@ class Auto(AdaptiveMatcher):
         return list(dict.fromkeys(name for choice in self.choices for name in choice.names))
 
     def match(self, events: EventBatch) -> MatchBatch:
-        if len(events.column) < self.least * len(events):  # most have too few
-            return without_few(events, self.least, self._match)
-        return self._match(events)
+        return self._enough(events, self._match)
+
+    def forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:
+        return self._enough(events, partial(self._forward, interfaces=interfaces))
+
+    def _enough(self, events: EventBatch, match: Callable[[EventBatch], MatchBatch]) -> MatchBatch:
+        if len(events.column) >= self.least * len(events):
+            return match(events)
+        return without_few(events, self.least, match)  # on average they have too few attributes
 
     def _match(self, events: EventBatch) -> MatchBatch:
         cases = self._like(events)
         return cases.trials[cases.of(events)](events)
-
-    def forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:
-        forward = partial(self._forward, interfaces=interfaces)
-        if len(events.column) < self.least * len(events):
-            return without_few(events, self.least, forward)
-        return forward(events)
 
     def _forward(self, events: EventBatch, interfaces: Interfaces) -> MatchBatch:
         cases = self._like(events)
@@ -172,7 +172,7 @@ def build(
         if value is not None and not 0 < value < inf:
             raise MatchingError(f"{name} must be above 0 and finite, not {value}")
     own, whole = table, None
-    if not is_tiny(table) and (not is_few(table) or (compiled(expanded) and compiled(expanded_alone))):
+    if not is_tiny(table) and (not is_few(table) or compiled(expanded)):
         own, whole = different(table)
     choices, built = _choices(own, attributes, batch, clock)
     reason = _reason(own, choices, table.n_subscriptions) + _like(attributes, batch)
@@ -189,17 +189,17 @@ def _choices(
     table: SubscriptionTable, attributes: float | None, batch: float | None, clock: Callable[[], float]
 ) -> tuple[list[Choice], dict[str, Matcher]]:
     if is_tiny(table):
-        return _unmeasured(table, unmeasured(table))
+        return _without_measuring(table, unmeasured(table))
     names = asked(table)
     if len(names) == 1:
-        return _unmeasured(table, {1: names[0]})
+        return _without_measuring(table, {1: names[0]})
     builds = {name: CANDIDATES[name] for name in names}
     if not is_few(table):
         return choose(table, builds, clock, attributes, batch)
     kind = (*names, *_kind(table), *(value and _rounded(np.array([value])) for value in (attributes, batch)))
     if (choices := _chosen.get(kind)) is not None:
-        near = dict.fromkeys(name for choice in choices for name in choice.names)
-        return choices, {name: builds[name](table) for name in near}
+        built = dict.fromkeys(name for choice in choices for name in choice.names)
+        return choices, {name: builds[name](table) for name in built}
     choices, matchers = choose(table, builds, clock, attributes, batch)
     while len(_chosen) >= KINDS:
         _chosen.pop(next(iter(_chosen)), None)
@@ -207,7 +207,9 @@ def _choices(
     return choices, matchers
 
 
-def _unmeasured(table: SubscriptionTable, algorithms: Mapping[int, str]) -> tuple[list[Choice], dict[str, Matcher]]:
+def _without_measuring(
+    table: SubscriptionTable, algorithms: Mapping[int, str]
+) -> tuple[list[Choice], dict[str, Matcher]]:
     choices = [Choice(batch, 1.0, name, np.nan) for batch, name in algorithms.items()]
     return choices, {name: CANDIDATES[name](table) for name in algorithms.values()}
 
@@ -216,7 +218,7 @@ def _kind(table: SubscriptionTable) -> tuple[float, ...]:
     some = table.low <= table.high
     low, high = table.low[some], table.high[some]
     with np.errstate(invalid="ignore", over="ignore"):  # between infinities, and from the least to the greatest double
-        width = np.nan_to_num(high - low, posinf=np.inf, neginf=-np.inf)
+        width = np.nan_to_num(high - low, posinf=np.inf)
     listed = len(table.column) / max(int(table.needed.sum()), 1)
     needed, width_of, length = _rounded(table.needed), _rounded(width), _rounded(np.array([listed]))
     return table.n_subscriptions.bit_length(), table.n_columns, needed, width_of, length

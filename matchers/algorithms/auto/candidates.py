@@ -94,7 +94,7 @@ def is_tiny(table: SubscriptionTable) -> bool:
 
 
 def unmeasured(table: SubscriptionTable) -> dict[int, str]:
-    """The algorithms for a tiny table, by events at once from which on about they are used."""
+    """Return the algorithms for a tiny table, by the number of events at once that they suit."""
     of_one = len(table.needed) > 0 and float(table.needed.mean()) <= ABOUT_ONE
     return {1: "scan", SEVERAL: "tama"} if of_one and CANDIDATES["tama"].is_compiled(few=True) else {1: "scan"}
 

@@ -39,6 +39,7 @@ ROUNDS = 3  # of which the least time counts
 TURNS = 5  # the same, of those that are built
 GROWTH = 4  # calls of the first round have so many times the events of the call before
 BEHIND = 4.0  # times slower than the fastest: not measured again
+FAR = 20.0  # times slower than the fastest: not tried on real events
 PAYS = np.log(1.2) ** 2  # one case a fifth faster pays for one more index
 FEW_S = 0.001  # for a call of the first round, about
 CALL_S = 0.004  # for all calls of another one
@@ -54,7 +55,7 @@ class Choice:
     attributes: float
     algorithm: str
     us: float  # of an event
-    others: tuple[str, ...] = ()  # that are built: real events may change the order
+    others: tuple[str, ...] = ()  # that are built and may be faster with real events
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -85,8 +86,9 @@ def choose(
     best = _several(seconds, len(names))
     kept = sorted(set(best))
     choices = [
-        Choice(*case, names[i], float(of_case[i]) * 1e6, tuple(names[j] for j in kept if j != i))
+        Choice(*case, names[i], float(of_case[i]) * 1e6, tuple(names[j] for j in near if j != i))
         for case, i, of_case in zip(product(batches, sizes), best, seconds.T, strict=True)
+        for near in [[j for j in kept if of_case[j] <= FAR * of_case[i]]]
     ]
     return choices, {names[i]: matchers[i] for i in kept}
 

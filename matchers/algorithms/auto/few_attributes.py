@@ -17,7 +17,7 @@ NONE: Int32 = np.empty(0, np.int32)
 
 
 def without_few(events: EventBatch, least: int, match: Callable[[EventBatch], MatchBatch]) -> MatchBatch:
-    """What `match` lists for the events of at least so many values, and nothing for the others."""
+    """List what `match` lists for the events of at least so many values, and nothing for the others."""
     values = np.diff(events.offsets)
     enough = values >= least
     counts = np.zeros(len(events), np.int64)
@@ -31,7 +31,7 @@ def without_few(events: EventBatch, least: int, match: Callable[[EventBatch], Ma
 
 
 def alone_without_few(least: int, match: Callable[[EventBatch], Int32]) -> Callable[[EventBatch], Int32]:
-    """The same for a function that matches a batch of one event."""
+    """Return a function that does this for a batch of one event, by one that matches it."""
     if least <= 1:
         return match
     return lambda event: match(event) if len(event.column) >= least else NONE

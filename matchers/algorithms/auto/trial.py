@@ -40,9 +40,9 @@ class Trial(Generic[Result]):
         self.fastest = 0
         self.used = False  # whether an event has come
         self.left = turns * len(ways) if len(ways) > 1 else 0  # turns of all
-        self._few = max(turns // 4, 2)  # turns, after which those that are far behind get no more
-        self._far_at = self.left - self._few * len(ways)
-        self._running = list(range(len(ways)))
+        self._turns, self._few = turns, max(turns // 4, 3)  # after a few turns those that are far behind get no more
+        self._begun = [0] * len(ways)
+        self._running, self._thinned = list(range(len(ways))), False
         self._seconds: list[list[float]] = [[] for _ in ways]  # of an event, in each turn
 
     def __call__(self, events: EventBatch, *more: Any) -> Result:
@@ -51,12 +51,13 @@ class Trial(Generic[Result]):
         self.used = True
         if self.left <= 0:
             return self.ways[self.fastest](events, *more)
-        way = min(self._running, key=lambda way: len(self._seconds[way]))
+        way = min(self._running, key=self._begun.__getitem__)
+        self._begun[way] += 1
         began = self.clock()
         result = self.ways[way](events, *more)
         self._seconds[way].append((self.clock() - began) / len(events))
         self.left -= 1
-        if self.left == self._far_at:
+        if not self._thinned and all(len(self._seconds[way]) >= self._few for way in self._running):
             self._leave_out_far()
         if self.left <= 0:
             self.fastest = min(self._running, key=self._typical)
@@ -64,10 +65,11 @@ class Trial(Generic[Result]):
         return result
 
     def _leave_out_far(self) -> None:
+        self._thinned = True
         least = min(map(self._typical, self._running))
         self._running = [way for way in self._running if self._typical(way) <= FAR * least]
-        turns = self.left // len(self.ways)  # of each
-        self.left = turns * len(self._running) if len(self._running) > 1 else 0
+        left = sum(self._turns - len(self._seconds[way]) for way in self._running)
+        self.left = left if len(self._running) > 1 else 0
 
     def _typical(self, way: int) -> float:
         """Seconds for an event; infinite before its second turn."""

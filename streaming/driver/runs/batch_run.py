@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import ClassVar, Generic, TypeVar
@@ -36,6 +36,7 @@ from streaming.rows import (
     Row,
     SlotReport,
     Source,
+    SourcePartition,
     is_events,
     unpacked,
 )
@@ -68,6 +69,11 @@ class BatchRun(ABC, Generic[Batch]):
     def is_open(self, batch: Batch) -> bool:
         """Whether the batch ends by time, so that it may have read nothing."""
         return False
+
+    def awaited(self, batch: Batch) -> Set[SourcePartition]:
+        """The partitions of events that may hold older ones than the batch has shown, unless the report knows them.
+        Spark takes a share of each partition that has any."""
+        return frozenset()
 
     @abstractmethod
     def tasks(self, batch: Batch) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
@@ -70,6 +70,9 @@ class EpochRun(BatchRun[EpochPlan]):
 
     def is_open(self, batch: EpochPlan) -> bool:
         return batch.ends is None
+
+    def awaited(self, batch: EpochPlan) -> Set[SourcePartition]:
+        return of_events(self.pipeline.state.positions if batch.ends is None else batch.ends).keys()
 
     def pieces(self, batch: EpochPlan) -> Iterator[Sequence[Row]]:
         return self.isolation().pieces(batch, self.pipeline.careful and not self.is_open(batch))

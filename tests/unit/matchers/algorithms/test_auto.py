@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from matchers.algorithms.auto.kernel import expanded
 from matchers.algorithms.auto.repeated import Once, different
 from matchers.algorithms.auto.trial import TURNS, TURNS_ALONE, Trial
 from tests.support.generators.algorithms import UNCOMPILED
+from tests.support.patience import PATIENCE_S
 from tests.unit.matchers.agreement import agrees, random_batch, random_table, uniform_table
 
 pytestmark = pytest.mark.kernels
@@ -488,10 +491,36 @@ def test_those_that_are_far_behind_after_a_few_turns_get_no_more() -> None:
     event = EventBatch.from_dense([[1.0]])
     trial = Trial([taking("far", 9.0), taking("near", 2.0), taking("best", 1.0)], TURNS, clock=clock)
     called = [trial(event) for _ in range(20)]
-    assert called == ["far", "near", "best"] * 2 + ["near", "best"] * (TURNS - 2) + ["best"] * 8
+    assert called == ["far", "near", "best"] * 3 + ["near", "best"] * (TURNS - 3) + ["best"] * 7
     alone = Trial([taking("far", 9.0), taking("best", 1.0)], TURNS_ALONE, clock=clock)
     assert [alone(event) for _ in range(20)] == ["far", "best"] * 8 + ["best"] * 4
     assert alone.left == 0
+
+
+def test_every_way_has_its_turns_when_threads_match_at_the_same_time() -> None:
+    clock, together, called = Clock(), Barrier(4), []
+
+    def taking(name: str, seconds: float) -> Callable[[EventBatch], None]:
+        def match(events: EventBatch) -> None:
+            together.wait(PATIENCE_S)
+            called.append(name)
+            clock.now += seconds
+
+        return match
+
+    trial = Trial([taking("slow", 50.0), taking("fast", 1.0)], TURNS, clock=clock)
+    event = EventBatch.from_dense([[1.0]])
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(2):
+            list(threads.map(trial, [event] * 4))
+    assert called.count("slow") == called.count("fast") == 4
+
+
+def test_an_index_that_is_far_behind_for_a_case_is_not_tried_on_its_events() -> None:
+    found = chosen(uniform_table(3_000, 40, 4, 0.3), sparse=(0.0, 0.0, 1.0), dense=(25.0, 0.0, 0.0))
+    assert found[0].others == ("dense",)
+    found = chosen(uniform_table(3_000, 400, 4, 0.3), sparse=(0.0, 0.0, 1.0), dense=(100.0, 0.0, 0.0))
+    assert [(choice.algorithm, choice.others) for choice in found][:2] == [("sparse", ()), ("sparse", ("dense",))]
 
 
 def test_events_alone_decide_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -599,8 +628,9 @@ def test_events_with_fewer_attributes_than_every_subscription_needs_are_left_out
     interfaces = Interfaces.from_ids([s % 7 for s in range(table.n_subscriptions)], 7)
     for some in (events, few, mixed, twice, events.part(0, 0)):
         agrees(built, table, some)
-        wanted = interfaces.behind(ALGORITHMS["scan"](table).match(some))
-        assert built.forward(some, interfaces).offsets.tolist() == wanted.offsets.tolist()
+        wanted, found = interfaces.behind(ALGORITHMS["scan"](table).match(some)), built.forward(some, interfaces)
+        assert found.offsets.tolist() == wanted.offsets.tolist()
+        assert found.subscription.tolist() == wanted.subscription.tolist()
     assert len(built.match(mixed).subscription) > 0
     alone = built.alone()
     for e in range(len(mixed)):
@@ -658,7 +688,7 @@ def repeated(table: SubscriptionTable, times: int) -> SubscriptionTable:
 
 @pytest.mark.parametrize(("n", "times"), [(1, 300), (40, 20), (150, 4)])
 def test_subscriptions_that_are_the_same_are_indexed_once(n: int, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto, "compiled", lambda _: True)
+    monkeypatch.setattr(auto, "compiled", lambda kernel: kernel is expanded)  # as in a job
     monkeypatch.setattr(auto, "asked", lambda _: ["hem", "scan"])
     r = np.random.default_rng(n)
     table = repeated(uniform_table(n, 4, 2, 0.4), times)

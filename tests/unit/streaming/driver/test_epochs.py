@@ -163,13 +163,21 @@ def test_bounded_epochs_know_how_long_events_have_waited_once_they_have_read_som
     callback = batches(stage, bounded={EVENTS: 1, SUBSCRIPTIONS: 100})
     stage.change("a", ALICE)
     callback._epoch()
-    assert state.waited_ms == inf
+    assert state.waited_ms == 0.0  # there is no event
     now_ms = int(1000 * time.time())
     for at in (A, B):
         found = [ConsumerRecord(0, n, now_ms - 3_600_000, None, b"{}") for n in range(3)]
         stage.logs[at].append(found)
     callback._epoch()
     assert 3_600_000 <= state.waited_ms < 3_700_000
+    run: Any = stage.pipeline.run(stage.pipeline, 0, Report(0, 0.0))
+    assert run.awaited(EpochPlan(0.0, {A: 1, C: 1})) == {A}
+    assert run.awaited(EpochPlan(1.0)) == {A, B}
+    stage.pipeline.run = lambda *_: SimpleNamespace(
+        is_open=lambda _: False, awaited=lambda _: {A}, pieces=lambda _: iter(())
+    )
+    stage.pipeline(EpochPlan(0.0, {A: 9}), 1)  # only of an aborted transaction
+    assert state.waited_ms == inf
 
 
 def test_sparks_ui_tells_what_the_last_batch_was(stage: Stage) -> None:

@@ -197,6 +197,8 @@ def test_the_members_of_a_class_take_the_memory_of_their_text() -> None:
 
 def test_trees_are_forgotten_when_their_texts_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expressions, "MOST_KEPT_CHARACTERS", 50_000)
+    monkeypatch.setattr(expressions, "_kept", 0)
+    parse.cache_clear()
     most = 0
     for n in range(200):
         parse("[" + "ab" * 500 + f"]{n}")
