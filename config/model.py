@@ -118,7 +118,8 @@ class Kafka(Section):
     """Bootstrap servers: host:port, separated by commas."""
     client: Options = {}
     """Options of librdkafka under their own names, for the driver, the command line and tasks. Tasks publish with
-    another client, for which the options are translated. Files that the options name must be on executors too."""
+    another client, for which the options are translated. Options on which guarantees depend, such as
+    `isolation.level`, have no effect. Files that the options name must be on executors too."""
     spark: Options = {}
     """Options of Kafka's Java client under their own names, for Spark's sources."""
 

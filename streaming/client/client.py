@@ -198,6 +198,8 @@ class Client:
             **_LONG_WORK,
         )
         self._open_deliveries.add(records)
+        if self._opened is None:  # another thread has closed the client meanwhile
+            records.close()
         return Starts(records, skipped)
 
     def unsubscribe(self, *ids: str) -> WrittenChanges:
@@ -294,6 +296,8 @@ class Client:
             stop=stop or Event(),
         )
         self._open_deliveries.add(deliveries)
+        if self._opened is None:  # another thread has closed the client meanwhile
+            deliveries.close()
         return deliveries
 
     def dead_letters(

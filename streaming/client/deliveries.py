@@ -214,6 +214,8 @@ class Deliveries:
             return
         try:
             with self._use:
+                if not self._is_open:
+                    raise ValueError("the deliveries are closed")
                 _checked(self._consumer.commit(offsets=offsets, asynchronous=False))
         except KafkaException as failed:
             reason = failed.args[0]
@@ -226,7 +228,8 @@ class Deliveries:
         self._reached.clear()
 
     def close(self) -> None:
-        """Leave the group without committing. A thread that reads meanwhile comes to its end first."""
+        """Leave the group without committing. A thread that reads meanwhile comes to its end first, so a signal handler
+        sets `stop` instead."""
         was_open, self._is_open = self._is_open, False
         with self._use:
             if was_open:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from operator import methodcaller
 from typing import cast
 
 from confluent_kafka import Message
 
 from streaming.documents.records import Headers
+
+_HEADERS = methodcaller("headers")
 
 
 def place_of(message: Message) -> tuple[int, int]:
@@ -29,5 +32,13 @@ def topic_of(message: Message) -> str:
 
 
 def headers_of(message: Message) -> Headers:
-    """The headers. The library's stub gives them the type of headers to produce, which may also be a dictionary."""
-    return cast(Headers, message.headers() or [])
+    """The headers; none if the name of one is not UTF-8, which the library cannot read.
+
+    It then returns a broken list beside an error, at which a direct call of its method may crash; one by `methodcaller`
+    raises SystemError. The library's stub gives headers the type of those to produce, which may also be a dictionary.
+    """
+    try:
+        return cast(Headers, _HEADERS(message) or [])
+    except SystemError:
+        message.set_headers([])
+        return []

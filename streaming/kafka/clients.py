@@ -32,6 +32,16 @@ Writable = (
 
 PAUSE_S = 0.1
 _NO_HEADERS: NewHeaders = {}
+# Options that users cannot change: others would lose or repeat records, or never come to an end.
+_FIXED = {
+    "bootstrap.servers",
+    "group.id",
+    "enable.auto.commit",
+    "auto.offset.reset",
+    "isolation.level",
+    "enable.partition.eof",
+    "enable.idempotence",
+}
 
 
 @dataclass(frozen=True)
@@ -50,8 +60,9 @@ class Cluster:
 
     def client(self, **options: Any) -> dict[str, Any]:
         settings = {name.replace("_", "."): value for name, value in options.items()}
-        own = secret_files.read("kafka.client", self.options)
-        return {**CLIENT, "bootstrap.servers": self.bootstrap_servers, **settings, **own}
+        settings["bootstrap.servers"] = self.bootstrap_servers
+        given = secret_files.read("kafka.client", self.options)
+        return {**CLIENT, **settings, **{name: value for name, value in given.items() if name not in _FIXED}}
 
     def reader(self, **options: Any) -> Consumer:
         """A consumer of committed records, which reports the end of each partition. Without a `group_id` it joins no
@@ -144,6 +155,8 @@ class RecordWriter:
                 producer.poll(0)
                 written += 1
                 progress(written)
+                if failed:
+                    break
             left = producer.flush(TIMEOUT_S)
         except KafkaException as error:
             raise translate(error.args[0], f"records were not written to {topic}") from error

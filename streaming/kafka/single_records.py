@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from streaming.documents.messages import partition_of, place_of
+from streaming.documents.messages import headers_of, partition_of, place_of
 from streaming.errors import BrokerUnreachable, TopicMissing
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import is_without_group, translate
@@ -72,7 +72,7 @@ def last_records(cluster: Cluster, topic: str, most: int, timeout_s: float) -> L
 
 def _size(message: Message) -> int:
     """The bytes of key, value and headers."""
-    headers = [part for header in message.headers() or () for part in header]
+    headers = [part for header in headers_of(message) for part in header]
     return sum(len(part) for part in (message.key(), message.value(), *headers) if part is not None)
 
 

@@ -31,6 +31,8 @@ CLIENT = {
     # A client that has seen a partition without a leader, as while a single broker does not answer its controller,
     # finds the new leader with its next metadata: by default 5 minutes later.
     "topic.metadata.refresh.interval.ms": 5_000,
+    # Admin clients and producers would have brokers create again each topic that they ask for.
+    "allow.auto.create.topics": False,
 }
 # So does an admin client that has lost the controller.
 ADMIN_CLIENT = {"topic.metadata.refresh.interval.ms": 2_000}

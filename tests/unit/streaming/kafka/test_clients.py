@@ -151,6 +151,49 @@ def test_records_before_one_that_kafka_does_not_take_are_written(monkeypatch: py
     assert (taken, producer.flushed) == ([b"1", b"2"], 1)
 
 
+def test_options_on_which_guarantees_depend_cannot_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "Consumer", lambda options: options)
+    given = {
+        "bootstrap.servers": "elsewhere:1",
+        "group.id": "ours",
+        "enable.auto.commit": "true",
+        "auto.offset.reset": "latest",
+        "isolation.level": "read_uncommitted",
+        "enable.partition.eof": "false",
+        "fetch.queue.backoff.ms": "20",
+    }
+    options: Any = Cluster("here:1", given).reader(group_id="theirs")
+    assert options["bootstrap.servers"] == "here:1"
+    assert (options["group.id"], options["enable.auto.commit"]) == ("theirs", False)
+    assert (options["auto.offset.reset"], options["isolation.level"]) == ("earliest", "read_committed")
+    assert (options["enable.partition.eof"], options["fetch.queue.backoff.ms"]) == (True, "20")
+
+
+def test_a_write_ends_with_the_first_record_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Producer:
+        produced = 0
+
+        def produce(self, *_: Any, on_delivery: Any, **__: Any) -> None:
+            self.produced += 1
+            if self.produced == 3:
+                on_delivery(KafkaError(KafkaError._MSG_TIMED_OUT), None)
+
+        def poll(self, timeout_s: float) -> None: ...
+
+        def purge(self) -> None: ...
+
+        def flush(self, timeout_s: float) -> int:
+            return 0
+
+    producer = Producer()
+    monkeypatch.setattr(Cluster, "topics", lambda self: SameTopics())
+    monkeypatch.setattr(clients, "Producer", lambda options: producer)
+    monkeypatch.setattr("streaming.kafka.clients.login.renew", lambda *_: None)
+    with pytest.raises(JobError, match="1 of 3 records were not written to events"):
+        clients.write(Cluster("", {}), "events", [(None, b"1")] * 9)
+    assert producer.produced == 3
+
+
 def test_a_client_that_lost_a_leader_looks_for_it_within_seconds() -> None:
     """librdkafka's five minutes kept producers silent after a single broker had not answered its controller."""
     assert Cluster("127.0.0.1:1", {}).client()["topic.metadata.refresh.interval.ms"] <= 10_000
