@@ -66,12 +66,13 @@ def deliver_past(
     """Deliver the past events of a subscription. Returns False if `stop` ended it. Raises JobError."""
     with client.catch_up(id, start, timeout_s=answering.timeout_s) as replay:
         if replay.done == replay.size:
-            note(f"{plain(id)}: all past events are delivered; replay {replay.name} is finished")
+            events = "the past events that were not deleted" if replay.summary.deleted else "all past events"
+            note(f"{plain(id)}: {events} are delivered; replay {replay.name} is finished")
         else:
             note(str(replay))
         with progress_of(f"of {replay.size:,} offsets", replay.size) as progress:
             summary = replay.run(stop, rate, progress)
-    if summary.events or not summary.finished:
+    if summary.events or summary.deleted or not summary.finished:
         note(str(summary))
     if answering.as_json:
         emit(summary, answering.as_json)

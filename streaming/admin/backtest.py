@@ -69,6 +69,7 @@ class Backtest:
     events: int = 0
     matched: int = 0
     unread: int = 0  # records that are too large or not events
+    deleted: int = 0  # offsets that retention deleted before they were read
     by_step: dict[int, Counter[str]] = field(default_factory=dict)  # begin (epoch s) -> counts
     examples: list[Example] = field(default_factory=list)
     finished: bool = False
@@ -107,6 +108,7 @@ class Backtest:
             "events": self.events,
             "matched": self.matched,
             "unread": self.unread,
+            "deleted": self.deleted,
             "step_s": self.step_s,
             "steps": [
                 {"from": time_of(1_000 * begin, "T"), "events": n["events"], "matched": n["matched"]}
@@ -122,7 +124,8 @@ class Backtest:
     def _lines(self) -> Iterator[str]:
         share = f" ({100 * self.matched / self.events:.3g} %)" if self.events else ""
         unread = f"; {self.unread:,} could not be read" if self.unread else ""
-        yield f"{self.matched:,} of {self.events:,} events in {', '.join(self.topics)} match{share}{unread}"
+        deleted = f"; {self.deleted:,} offsets deleted before they were read" if self.deleted else ""
+        yield f"{self.matched:,} of {self.events:,} events in {', '.join(self.topics)} match{share}{unread}{deleted}"
         if self.by_step:
             yield f"{'FROM (UTC)':20} {'EVENTS':>10} {'MATCH':>10}"
         for begin, n in sorted(self.by_step.items()):
@@ -168,5 +171,6 @@ def run(
             if read is not None:
                 found.add(sorted_by_topic(read.rows), matching, most_examples)
             progress(sum(position.offset - begins[at].offset for at, position in fetcher.positions.items()))
+        found.deleted = fetcher.deleted.total()
         found.finished = fetcher.is_done()
     return found

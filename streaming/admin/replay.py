@@ -21,6 +21,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import ceil, inf
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,6 +84,7 @@ class ReplaySummary:
     delivered: int = 0
     undecodable: int = 0
     oversize: int = 0  # matches larger than deliveries.max_bytes
+    deleted: int = 0  # offsets of its range that retention deleted before it began, or before this process read them
     finished: bool = False
 
     def as_data(self) -> dict[str, Any]:
@@ -92,6 +94,7 @@ class ReplaySummary:
         return (
             f"replay {self.name}: {self.events:,} events read, {self.matched:,} matched, {self.delivered:,} delivered; "
             f"skipped: {self.undecodable:,} undecodable, {self.oversize:,} oversize"
+            f"{f'; {self.deleted:,} offsets deleted before they were read' if self.deleted else ''}"
         )
 
 
@@ -153,7 +156,8 @@ def joined(settings: Settings, id: str, start: Start | None, timeout_s: float) -
         f"the status with the first event of {id!r} was replaced by the status of a later, rejected change; "
         f"`replay {id} --from TIME --to TIME` delivers past events"
     )
-    with _of_spans(cluster, settings, word, spans, name, absent) as replay:
+    wanted = {} if live is None else {at: (begin.get(at, 0), end) for at, end in live.items()}
+    with _of_spans(cluster, settings, word, spans, name, absent, wanted) as replay:
         yield replay
 
 
@@ -165,9 +169,10 @@ def _of_spans(
     spans: Callable[[Consumer, Mapping[TopicPartition, Span]], Mapping[TopicPartition, Span]],
     name: str | None,
     absent: JobError,
+    wanted: Mapping[TopicPartition, Span] = MappingProxyType({}),
 ) -> Iterator[Replay]:
     """The replay with that name, or a new one of the offsets that `spans` gives within the bounds of the topics; if it
-    gives none, the error is `absent`."""
+    gives none, the error is `absent`. What is `wanted` before the range of a partition is deleted."""
     assert word.value is not None
     topics, to = settings.events.names, _topic(settings, word)
     digest = hashlib.sha256(word.value).hexdigest()[:16]
@@ -188,7 +193,7 @@ def _of_spans(
             reached = {at: offset for at, (offset, _) in committed.items()}
             matching = ReplayMatching.of(settings, name, word.change.subscription, word.value, there[to])
             replay = Replay(settings, name, word.change, noted or notes, reached, matching, producer)
-            replay.truncated = any(0 < bounds[at][0] == note.start < note.end for at, note in replay.notes.items())
+            replay._look_for_deleted(wanted, bounds)
             if noted:
                 replay._check(id, digest, bounds)
             elif notes:
@@ -271,6 +276,16 @@ class Replay:
             f"{'; older events are deleted' if self.truncated else ''}"
         )
 
+    def _look_for_deleted(self, wanted: Mapping[TopicPartition, Span], bounds: Mapping[TopicPartition, Span]) -> None:
+        """Find out whether events are deleted: those that are wanted before the range, or some of the range that are
+        not read yet. The latter are counted once they are skipped."""
+        spans = [(note, *wanted.get(at, (0, 0))) for at, note in self.notes.items()]
+        self.summary.deleted = sum(max(0, min(note.start, end) - start) for note, start, end in spans)
+        self.truncated = self.summary.deleted > 0 or any(
+            0 < bounds[at][0] == note.start < note.end or self.at.get(at, note.start) < min(bounds[at][0], note.end)
+            for at, note in self.notes.items()
+        )
+
     def _check(self, id: str, digest: str, bounds: Mapping[TopicPartition, Span]) -> None:
         """Check that a replay that has begun can go on. Raises JobError."""
         begun = next(iter(self.notes.values()))
@@ -311,6 +326,7 @@ class Replay:
         begins = {at: Position(offset) for at, offset in self.at.items() if offset < self.notes[at].end}
         most = min(BATCH, ceil(rate)) if rate else BATCH
         due = time.monotonic()
+        deleted = self.summary.deleted
         progress(self.done)
         client = Client(kafka.bootstrap_servers, kafka.client)
         with closing(Fetcher(client, topics.sources, begins, ends=ends)) as fetcher:
@@ -328,6 +344,7 @@ class Replay:
                 if not reached.items() <= self.at.items():  # what has no events: ends of transactions, deleted records
                     self._publish(None, reached)
                     progress(self.done)
+                self.summary.deleted = deleted + fetcher.deleted.total()
             self.summary.finished = fetcher.is_done()
         return self.summary
 

@@ -25,6 +25,7 @@ def test_what_a_pattern_would_have_matched(sluice: CommandLine, kafka: str) -> N
         "events": 80,
         "matched": 20,
         "unread": 0,
+        "deleted": 0,
         "step_s": 10,
         "finished": True,
     }

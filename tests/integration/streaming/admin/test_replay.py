@@ -26,6 +26,7 @@ from streaming.errors import JobError, RegistryUnreachable
 from streaming.kafka.topics import Topic, Topics
 from tests.integration.conftest import CommandLine, but
 from tests.integration.running import lines, records, subscription
+from tests.integration.streaming.driver.test_deleted_records import delete_records
 from tests.support.doubles.registry import schema_registry
 from tests.support.doubles.schemas import POINT, avro
 from tests.support.patience import PATIENCE_S
@@ -104,6 +105,7 @@ def test_the_events_between_two_times_come_again_in_order_and_say_that_they_are_
         "delivered": 15,
         "undecodable": 0,
         "oversize": 0,
+        "deleted": 0,
         "finished": True,
     }
 
@@ -295,6 +297,22 @@ def test_a_signal_stops_it_after_the_transaction_in_hand_and_a_second_one_of_its
     assert code == 1
     assert "was started elsewhere" in said
     assert sorted(numbers(settings, to)) == list(range(total))
+
+
+def test_a_replay_that_goes_on_says_what_retention_deleted_meanwhile(sluice: CommandLine, settings: Settings) -> None:
+    sluice("subscribe", stdin=lines(subscription("s", "alice", x=[1])))
+    produce(settings, *((0, n, *numbered("json", n, 1)) for n in range(20)))
+    stop = threading.Event()
+    with replay.opened(settings, "s", 0, None, "n") as opened:
+        stopped = opened.run(stop, rate=5, progress=lambda done: stop.set() if done else None)
+    assert (stopped.events, stopped.deleted, stopped.finished) == (5, 0, False)
+    delete_records(settings.kafka.bootstrap_servers, settings.events.topic, 12)
+    with replay.opened(settings, "s", None, None, "n") as opened:
+        assert str(opened).endswith("5 of 20 offsets of " + settings.events.topic + " done; older events are deleted")
+        summary = opened.run()
+    assert (summary.events, summary.delivered, summary.deleted, summary.finished) == (8, 8, 7, True)
+    assert str(summary).endswith("; 7 offsets deleted before they were read")
+    assert numbers(settings, f"{sluice.name}.to.alice") == [*range(5), *range(12, 20)]
 
 
 def test_what_cannot_be_replayed_is_rejected_before_any_event_is_read(sluice: CommandLine, settings: Settings) -> None:

@@ -255,6 +255,15 @@ def test_offsets_and_what_retention_left_bound_the_range(sluice: CommandLine, se
         assert str(replay).endswith("0 of 4 offsets of " + topic + " done; older events are deleted")
         assert replay.run().delivered == 4
 
+    sluice("subscribe", "--from", "0:3,1:20", "--timeout", "0", stdin=subscription("u", "alice"), code=75)
+    answer("accepted", "u", 2, 8, 20)
+    for _ in range(2):
+        with process(sluice, "catch-up", "u") as command_of_u:
+            _, said = command_of_u.communicate(timeout=PATIENCE_S)
+        assert command_of_u.returncode == 0
+        assert "u: the past events that were not deleted are delivered" in said
+        assert "0 events read, 0 matched, 0 delivered; skipped: 0 undecodable, 0 oversize; 5 offsets deleted" in said
+
 
 def test_a_resumption_begins_with_the_first_of_its_pauses(sluice: CommandLine, settings: Settings) -> None:
     Flow(settings).burst(40)

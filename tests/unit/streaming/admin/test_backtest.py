@@ -63,3 +63,11 @@ def test_times_outside_the_range_have_no_line() -> None:
 def test_nothing_is_no_share() -> None:
     assert str(outcome()) == "0 of 0 events in events match"
     assert tuple(sorted(backtest.STEPS_S)) == backtest.STEPS_S
+
+
+def test_what_retention_deleted_while_it_read_is_named() -> None:
+    found = outcome(event(0, {"x": 5}))
+    assert "deleted" not in str(found)
+    found.deleted = 1_200
+    assert str(found).startswith("1 of 1 events in events match (100 %); 1,200 offsets deleted before they were read")
+    assert found.as_data()["deleted"] == 1_200
