@@ -17,7 +17,7 @@ from commands.shared.signals import STOPPED, stop_on_signals
 from commands.shared.terminal import emit, note, progress_of
 from commands.shared.times import moment
 from config import Settings
-from streaming.admin.replay import NAME
+from streaming.admin.replay import NAME, DeliveryRejected
 from streaming.client import ChangeRejected, Client, GroupChanged, NoSubscription, NotJoined, Unanswered
 from streaming.documents.subscriptions import parsed
 from streaming.text_format import plain
@@ -130,7 +130,7 @@ def catch_up(
     raise typer.Exit(STOPPED if stop.is_set() else 1 if failed else 0)
 
 
-_OF_ONE = (NotJoined, NoSubscription, ChangeRejected)  # the other subscriptions continue
+_OF_ONE = (NotJoined, NoSubscription, ChangeRejected, DeliveryRejected)  # the other subscriptions continue
 
 
 def _await_and_deliver(

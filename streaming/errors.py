@@ -24,6 +24,7 @@ JobError
 +-- ChangeRejected          admin/change_acks.py
 +-- NoSubscription         admin/pause.py
 +-- NotJoined              admin/start_position.py
++-- DeliveryRejected       admin/replay.py
 +-- GroupChanged *         client/deliveries.py
 """
 

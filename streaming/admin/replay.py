@@ -36,7 +36,7 @@ from streaming.admin.start_position import NotJoined, answered, live_from, offse
 from streaming.admin.subscription_topic import StoredSubscription, decided, last_written
 from streaming.documents.starts import Start
 from streaming.documents.subscriptions import Change, Rejected, id_of, read_change
-from streaming.errors import BrokerUnreachable, Fenced, JobError, Unsettled
+from streaming.errors import BrokerUnreachable, Fenced, JobError, TopicMissing, Unsettled
 from streaming.kafka import clients, times
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import translate
@@ -62,6 +62,10 @@ if TYPE_CHECKING:
 BATCH = 10_000  # events a transaction at most
 NAME = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 POLL_S = 0.1
+
+
+class DeliveryRejected(JobError):
+    """The subscriber's topic rejects a delivery of a replay, so it cannot go on."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +126,8 @@ def joined(settings: Settings, id: str, start: Start | None, timeout_s: float) -
     """The replay of what lies between the start of a subscription and its live deliveries.
 
     The start is that of its record, that of its document or the one given, the first of them that there is. Waits until
-    the job has answered the record; creates the subscriber's topic, as the job does. Raises NotJoined, ChangeRejected,
-    NoSubscription, Unanswered and other JobErrors.
+    the job has answered the record; creates the subscriber's topic, as the job does. Raises NotJoined, also without
+    that topic, ChangeRejected, NoSubscription, Unanswered and other JobErrors.
     """
     cluster = Cluster.of(settings)
     topics = cluster.topics()
@@ -144,7 +148,15 @@ def joined(settings: Settings, id: str, start: Start | None, timeout_s: float) -
     live = live_from(settings, statuses[-1]) if statuses else None
     # Looked up after the answer: a present end, which stands for no past events, is then not before `live`.
     begin = offsets_of(cluster, settings, chosen) if recorded is None else recorded
-    outputs(settings, topics).missing([_topic(settings, word)])
+    to = _topic(settings, word)
+    if outputs(settings, topics).missing([to]) and settings.deliveries.layout == "topic_per_subscriber":
+        try:
+            topics.required([to])
+        except TopicMissing as missing:
+            raise NotJoined(
+                f"{missing}, and it was not created; once the subscriber {word.change.subscription.subscriber!r} has "
+                f"its topic, `catch-up {id}` delivers the past events"
+            ) from None
     subscriptions = settings.subscriptions.topic
     topic_id = topics.ids([subscriptions], TIMEOUT_S)[subscriptions]
     name = _name(id, [topic_id, word.partition, word.offset])
@@ -366,7 +378,8 @@ class Replay:
                 f"the replay {self.name!r} was started elsewhere, so this one stops; nothing was lost"
             ) from None
         except Aborted as aborted:
-            failed = JobError(
+            of_one = aborted.rejected and self.settings.deliveries.layout == "topic_per_subscriber"
+            failed = (DeliveryRejected if of_one else JobError)(
                 f"the current transaction was aborted ({aborted}); none of it is visible. Resume with: "
                 f"replay {self.change.subscription.id} --name {self.name}"
             )

@@ -114,3 +114,23 @@ def test_what_cannot_be_caught_up_is_named_and_does_not_hold_up_others(sluice: C
     sluice("resume", "good")
     assert "'good' has no start" in sluice("catch-up", "good", code=1)
     assert "--follow serves all documents" in sluice("catch-up", "good", "--follow", code=2)
+
+
+def test_a_subscriber_whose_topic_is_missing_or_rejects_a_delivery_does_not_hold_up_others(sluice: CommandLine) -> None:
+    settings = created(sluice, 1)
+    Flow(settings).burst(4)
+    prefix = settings.deliveries.prefix
+    small = Topic(f"{prefix}small", config={"max.message.bytes": "100"})
+    # Kafka rejects a.b beside a_b: both would have the same metrics.
+    assert Topics(settings.kafka.bootstrap_servers, {}).create([Topic(f"{prefix}a.b"), small]) == {}
+    answer = Answers(settings)
+    ids = ("a_b", "small", "good")
+    sluice("subscribe", stdin=lines(*(started(id, "oldest") for id in ids)))
+    for offset, id in enumerate(ids):
+        answer("accepted", id, offset, 2, 2)
+    said = sluice("catch-up", *QUICK, code=1)
+    assert f"a_b: no topic {prefix}a_b at " in said
+    assert "once the subscriber 'a_b' has its topic, `catch-up a_b` delivers the past events" in said
+    assert "small: the current transaction was aborted" in said
+    assert len(delivered(settings, "good")) == 4
+    assert sluice("catch-up", "--json", *QUICK) == "", "they are committed"
