@@ -38,7 +38,6 @@ from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import translate
 from streaming.kafka.event_topics import resolved
 from streaming.kafka.outputs import OutputTopics, outputs
-from streaming.kafka.topics import TIMEOUT_S
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Aborted
 from streaming.publishing.delivery import DeliveryRule
@@ -317,7 +316,7 @@ class Redrive:
             return Decisions()
         statuses = clients.read(self.cluster, [status_topic], follow=False)
         return Decisions(
-            topics.ids([topic], TIMEOUT_S)[topic],
+            topics.id(topic),
             self.settings.query.name.__eq__,
             (status for status in statuses if status is not None and status.key() in ids),
         )

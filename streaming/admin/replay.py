@@ -43,7 +43,6 @@ from streaming.kafka.errors import translate
 from streaming.kafka.event_topics import resolved
 from streaming.kafka.outputs import outputs
 from streaming.kafka.times import Span
-from streaming.kafka.topics import TIMEOUT_S
 from streaming.publishing.connection.client import Client
 from streaming.publishing.contract import Aborted, Offsets, TopicPartition
 from streaming.publishing.delivery import DeliveryRule
@@ -157,9 +156,7 @@ def joined(settings: Settings, id: str, start: Start | None, timeout_s: float) -
                 f"{missing}, and it was not created; once the subscriber {word.change.subscription.subscriber!r} has "
                 f"its topic, `catch-up {id}` delivers the past events"
             ) from None
-    subscriptions = settings.subscriptions.topic
-    topic_id = topics.ids([subscriptions], TIMEOUT_S)[subscriptions]
-    name = _name(id, [topic_id, word.partition, word.offset])
+    name = _name(id, [topics.id(settings.subscriptions.topic), word.partition, word.offset])
 
     def spans(consumer: Consumer, bounds: Mapping[TopicPartition, Span]) -> Mapping[TopicPartition, Span]:
         return {} if live is None else until_live(bounds, begin, live)

@@ -41,7 +41,6 @@ from streaming.kafka import clients, times
 from streaming.kafka.clients import Cluster, NewHeaders
 from streaming.kafka.event_topics import resolved
 from streaming.kafka.times import Place, Span
-from streaming.kafka.topics import TIMEOUT_S
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -181,7 +180,7 @@ def answered(
 def _histories(cluster: Cluster, settings: Settings, ids: Iterable[str]) -> dict[str, list[Status]]:
     """The statuses of each id by this job that the topic still has, oldest first."""
     topic = settings.subscriptions.topic
-    topic_id = cluster.topics().ids([topic], TIMEOUT_S)[topic]
+    topic_id = cluster.topics().id(topic)
     found: dict[bytes, list[tuple[int, Status]]] = {id.encode(): [] for id in ids}
     for record in clients.read(cluster, [settings.subscriptions.status_topic], follow=False):
         if record is None or (value := record.value()) is None or (key := record.key() or b"") not in found:

@@ -12,7 +12,7 @@ from streaming.documents.change_order import Decisions, LastWords
 from streaming.documents.messages import headers_of, place_of
 from streaming.documents.records import START
 from streaming.documents.subscriptions import Change, Rejected, id_of, read_change
-from streaming.kafka.topics import TIMEOUT_S, Topics
+from streaming.kafka.topics import Topics
 from streaming.tenants import ANYBODY, OWN, Tenant
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def decided(topics: Topics, settings: Settings, statuses: Read, ids: Collection[
     keys = None if ids is None else {id.encode() for id in ids}
     wanted = (status for status in statuses() if status is not None and (keys is None or status.key() in keys))
     topic = settings.subscriptions.topic
-    return Decisions(topics.ids([topic], TIMEOUT_S)[topic], settings.query.name.__eq__, wanted)
+    return Decisions(topics.id(topic), settings.query.name.__eq__, wanted)
 
 
 def last_written(

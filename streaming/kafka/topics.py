@@ -299,6 +299,16 @@ class Topics:
         """The ids that distinguish topics of the same name; missing topics are left out. Raises JobError."""
         return {name: str(topic.topic_id) for name, topic in self._described(names, timeout_s)}
 
+    def id(self, name: str, timeout_s: float = TIMEOUT_S) -> str:
+        """The id that distinguishes a topic of the job from others of its name. Raises TopicMissing or another
+        JobError."""
+        try:
+            return self.ids([name], timeout_s)[name]
+        except KeyError:
+            raise TopicMissing(
+                f"no topic {name} at {self._address}; `run_stream.py topics create` creates the topics of the job"
+            ) from None
+
     def _described(self, names: Iterable[str], timeout_s: float) -> Iterator[tuple[str, TopicDescription]]:
         with self._answering("list the topics"):
             described = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout_s)

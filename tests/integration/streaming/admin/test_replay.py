@@ -24,7 +24,7 @@ from streaming.admin import replay
 from streaming.admin.replay import Replay, ReplaySummary
 from streaming.errors import JobError, RegistryUnreachable
 from streaming.kafka.topics import Topic, Topics
-from tests.integration.conftest import CommandLine, but
+from tests.integration.conftest import CommandLine, but, delete
 from tests.integration.running import lines, records, subscription
 from tests.integration.streaming.driver.test_deleted_records import delete_records
 from tests.support.doubles.registry import schema_registry
@@ -297,6 +297,15 @@ def test_a_signal_stops_it_after_the_transaction_in_hand_and_a_second_one_of_its
     assert code == 1
     assert "was started elsewhere" in said
     assert sorted(numbers(settings, to)) == list(range(total))
+
+
+def test_a_missing_topic_of_subscriptions_is_named(sluice: CommandLine) -> None:
+    settings = sluice.settings()
+    sluice("topics", "create")
+    delete(Topics(settings.kafka.bootstrap_servers, {}), settings.subscriptions.topic)
+    said = sluice("replay", "s", "--from", "1h", code=1)
+    assert f"no topic {settings.subscriptions.topic} at " in said
+    assert "`run_stream.py topics create` creates the topics of the job" in said
 
 
 def test_a_replay_that_goes_on_says_what_retention_deleted_meanwhile(sluice: CommandLine, settings: Settings) -> None:
