@@ -154,7 +154,7 @@ class Owner:
             self._last |= self._own(offsets)
             self._mark(offsets, starting=starting)
             return done.sent_at, done.committed_at
-        if self._reopened(offsets, timed_out=time.monotonic() - self._producer.began_s >= self._producer.timeout_s):
+        if self._reopened(offsets, timed_out=self._producer.is_timed_out):
             self._mark(offsets, starting=starting)
             return time.time(), time.time()
         raise Aborted("the transaction timed out (transaction.timeout.ms)", self._producer.newest) from unsettled

@@ -43,6 +43,12 @@ class TransactionalProducer:
         """The longest time that a transaction may take."""
         return self._slot.timeout_ms / 1000
 
+    @property
+    def is_timed_out(self) -> bool:
+        """Whether the last transaction has taken so long that the broker may have ended it: then an Unsettled does not
+        show that another producer was opened."""
+        return time.monotonic() - self.began_s >= self.timeout_s
+
     def publish(
         self, records: Iterable[Record], offsets: Offsets = MappingProxyType({}), notes: Notes = MappingProxyType({})
     ) -> Committed:

@@ -21,9 +21,11 @@ from streaming.admin.dead_letters import DeadLetterFilter, DeadLetterPosition, m
 from streaming.documents import records as made
 from streaming.documents.messages import headers_of, partition_of
 from streaming.documents.records import Headers, Origin, Record, dead_letter
+from streaming.errors import JobError
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster, read
 from streaming.kafka.topics import Topic, Topics
+from streaming.publishing.producer import TransactionalProducer
 from streaming.rows import ConsumerRecord
 from tests.integration.conftest import HOME, CommandLine, but
 from tests.integration.running import job, lines, records, subscription
@@ -484,6 +486,19 @@ def test_of_two_at_once_the_older_stops_and_each_letter_is_sent_once(sluice: Com
     assert older.returncode == 1
     assert f"another redrive with query.name = '{sluice.name}' was started, so this one stops" in said
     assert numbers(settings) == list(range(total))
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_transaction_that_timed_out_is_not_a_takeover(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    write(settings, [letter(settings, made.POISON_EVENT)])
+    with redrive.opened(settings) as older, redrive.opened(settings):  # it fences the older, as a timeout does
+        monkeypatch.setattr(TransactionalProducer, "timeout_s", 0.0 if late else 300.0)
+        with pytest.raises(JobError, match="timeout.ms" if late else "was started, so this one stops") as ended:
+            list(older.run(ALL))
+    assert ended.value.retry is late
+    assert redrives(settings) == [("0:0", "redriven")]
 
 
 @pytest.mark.parametrize("committed", [True, False])

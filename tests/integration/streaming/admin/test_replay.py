@@ -24,6 +24,7 @@ from streaming.admin import replay
 from streaming.admin.replay import Replay, ReplaySummary
 from streaming.errors import JobError, RegistryUnreachable
 from streaming.kafka.topics import Topic, Topics
+from streaming.publishing.producer import TransactionalProducer
 from tests.integration.conftest import CommandLine, but, delete
 from tests.integration.running import lines, records, subscription
 from tests.integration.streaming.driver.test_deleted_records import delete_records
@@ -306,6 +307,22 @@ def test_a_missing_topic_of_subscriptions_is_named(sluice: CommandLine) -> None:
     said = sluice("replay", "s", "--from", "1h", code=1)
     assert f"no topic {settings.subscriptions.topic} at " in said
     assert "`run_stream.py topics create` creates the topics of the job" in said
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_transaction_that_timed_out_is_not_a_takeover(
+    sluice: CommandLine, settings: Settings, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    sluice("subscribe", stdin=lines(subscription("s", "alice", x=[1])))
+    produce(settings, (0, 0, *numbered("json", 0, 1)))
+    with replay.opened(settings, "s", 0, None, "n") as opened:
+        with replay.opened(settings, "s", None, None, "n"):
+            pass  # it fences the first one, as a timeout does
+        monkeypatch.setattr(TransactionalProducer, "timeout_s", 0.0 if late else 300.0)
+        with pytest.raises(JobError, match="timeout.ms" if late else "was started elsewhere") as ended:
+            opened.run()
+    assert ended.value.retry is late
+    assert replayed(settings, name="n").delivered == 1
 
 
 def test_a_replay_that_goes_on_says_what_retention_deleted_meanwhile(sluice: CommandLine, settings: Settings) -> None:
