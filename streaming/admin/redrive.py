@@ -9,6 +9,7 @@ subscriptions. A delivery that one subscriber did not get goes to that subscribe
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 BATCH = 1_000  # letters a transaction at most
 BATCH_BYTES = 50_000_000  # or as many as reach this
+TRIES = 5  # at a letter alone, whose transaction the broker aborts without rejecting it
+PAUSE_S = 0.5  # between them
 
 # The outcomes for a letter. All but the first two are reasons for skipping it.
 REDRIVEN = "redriven"
@@ -196,7 +199,9 @@ class Redrive:
                 sent.append((letter.place, made))
         yield from self._commit(sent)
 
-    def _commit(self, sent: Sequence[tuple[DeadLetterPosition, Record]]) -> Iterator[RedriveOutcome]:
+    def _commit(
+        self, sent: Sequence[tuple[DeadLetterPosition, Record]], tries: int = TRIES
+    ) -> Iterator[RedriveOutcome]:
         """Commit the records in one transaction, without those that Kafka rejects."""
         if not sent:
             return
@@ -204,6 +209,10 @@ class Redrive:
         try:
             self.publish([one for place, record in sent for one in (record, marker(topic, place))])
         except Aborted as aborted:
+            if len(sent) == 1 and tries > 1 and not (aborted.rejected or aborted.gone):
+                time.sleep(PAUSE_S)
+                yield from self._commit(sent, tries - 1)
+                return
             if len(sent) == 1:
                 yield RedriveOutcome(sent[0][0], NOT_TAKEN, str(aborted))
                 return

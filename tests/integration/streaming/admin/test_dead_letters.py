@@ -25,6 +25,7 @@ from streaming.errors import JobError
 from streaming.kafka import layout
 from streaming.kafka.clients import Cluster, read
 from streaming.kafka.topics import Topic, Topics
+from streaming.publishing.contract import Aborted, ProducerEpoch
 from streaming.publishing.producer import TransactionalProducer
 from streaming.rows import ConsumerRecord
 from tests.integration.conftest import HOME, CommandLine, but
@@ -499,6 +500,27 @@ def test_a_transaction_that_timed_out_is_not_a_takeover(
             list(older.run(ALL))
     assert ended.value.retry is late
     assert redrives(settings) == [("0:0", "redriven")]
+
+
+@pytest.mark.parametrize(("rejected", "tries", "outcome"), [({}, 3, "redriven"), ({"t": "no"}, 1, "rejected by Kafka")])
+def test_a_passing_abort_is_not_a_rejection(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, rejected: dict[str, str], tries: int, outcome: str
+) -> None:
+    monkeypatch.setattr(redrive, "PAUSE_S", 0)
+    write(settings, [letter(settings, made.POISON_EVENT)])
+    sent = []
+    with redrive.opened(settings) as opened:
+        ordinary = opened.publish
+
+        def publish(wanted: Sequence[Record]) -> None:
+            sent.append(wanted)
+            if len(sent) < 3:
+                raise Aborted("the transaction was aborted: unknown server error", ProducerEpoch(0, 0), rejected)
+            ordinary(wanted)
+
+        opened.publish = publish
+        assert [(str(o.place), o.what) for o in opened.run(ALL)] == [("0:0", outcome)]
+    assert len(sent) == tries
 
 
 @pytest.mark.parametrize("committed", [True, False])
