@@ -382,7 +382,9 @@ class Replay:
                 f"the replay {self.name!r} was started elsewhere, so this one stops; nothing was lost"
             ) from None
         except Aborted as aborted:
-            of_one = aborted.rejected and self.settings.deliveries.layout == "topic_per_subscriber"
+            # Without the permission to write, all other subscriptions would fail likewise.
+            permitted = not any("authorization" in reason for reason in aborted.rejected.values())
+            of_one = aborted.rejected and permitted and self.settings.deliveries.layout == "topic_per_subscriber"
             failed = (DeliveryRejected if of_one else JobError)(
                 f"the current transaction was aborted ({aborted}); none of it is visible. Resume with: "
                 f"replay {self.change.subscription.id} --name {self.name}"
