@@ -202,14 +202,17 @@ class Redrive:
     def _commit(
         self, sent: Sequence[tuple[DeadLetterPosition, Record]], tries: int = TRIES
     ) -> Iterator[RedriveOutcome]:
-        """Commit the records in one transaction, without those that Kafka rejects."""
+        """Commit the records in one transaction, without those that Kafka rejects. Raises Aborted if that of a letter
+        alone is aborted again and again."""
         if not sent:
             return
         topic = self.settings.dead_letters.topic
         try:
             self.publish([one for place, record in sent for one in (record, marker(topic, place))])
         except Aborted as aborted:
-            if len(sent) == 1 and tries > 1 and not (aborted.rejected or aborted.gone):
+            if len(sent) == 1 and not (aborted.rejected or aborted.gone):
+                if tries == 1:
+                    raise
                 time.sleep(PAUSE_S)
                 yield from self._commit(sent, tries - 1)
                 return

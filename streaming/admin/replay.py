@@ -341,6 +341,7 @@ class Replay:
         with closing(Fetcher(client, topics.sources, begins, ends=ends)) as fetcher:
             while not fetcher.is_done() and not stop.is_set():
                 read = fetcher.poll(POLL_S)
+                self.summary.deleted = deleted + fetcher.deleted.total()
                 rows = None if read is None else sorted_by_topic(read.rows)
                 for events in () if rows is None else [rows[i : i + most] for i in range(0, len(rows), most)]:
                     if stop.wait(max(0.0, due - time.monotonic())):
@@ -353,7 +354,6 @@ class Replay:
                 if not reached.items() <= self.at.items():  # what has no events: ends of transactions, deleted records
                     self._publish(None, reached)
                     progress(self.done)
-                self.summary.deleted = deleted + fetcher.deleted.total()
             self.summary.finished = fetcher.is_done()
         return self.summary
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from threading import Event
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
@@ -98,6 +98,7 @@ class Client:
         self._progress = progress
         self._opened: _Connections | None = _Connections.of(settings)
         self._open_deliveries: WeakSet[Deliveries] = WeakSet()
+        self._closing = Lock()  # of what is open
 
     def __enter__(self) -> Client:
         return self
@@ -107,12 +108,22 @@ class Client:
 
     def close(self) -> None:
         """Close the connections and all open deliveries."""
-        opened, self._opened = self._opened, None  # an admin client ends with the last reference
+        with self._closing:
+            opened, self._opened = self._opened, None  # an admin client ends with the last reference
+            open_deliveries = list(self._open_deliveries)
         with ExitStack() as last:  # each is closed even if another one fails
             if opened is not None:
                 last.callback(opened.writer.close)
-            for deliveries in list(self._open_deliveries):
+            for deliveries in open_deliveries:
                 last.callback(deliveries.close)
+
+    def _closed_with_us(self, deliveries: Deliveries) -> None:
+        """Close the deliveries with the client, at once if another thread has closed that meanwhile."""
+        with self._closing:
+            self._open_deliveries.add(deliveries)
+            is_open = self._opened is not None
+        if not is_open:
+            deliveries.close()
 
     def subscribe(
         self,
@@ -197,9 +208,7 @@ class Client:
             stop or Event(),
             **_LONG_WORK,
         )
-        self._open_deliveries.add(records)
-        if self._opened is None:  # another thread has closed the client meanwhile
-            records.close()
+        self._closed_with_us(records)
         return Starts(records, skipped)
 
     def unsubscribe(self, *ids: str) -> WrittenChanges:
@@ -295,9 +304,7 @@ class Client:
             from_now=from_now,
             stop=stop or Event(),
         )
-        self._open_deliveries.add(deliveries)
-        if self._opened is None:  # another thread has closed the client meanwhile
-            deliveries.close()
+        self._closed_with_us(deliveries)
         return deliveries
 
     def dead_letters(

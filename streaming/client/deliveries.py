@@ -205,7 +205,8 @@ class Deliveries:
     def commit(self) -> None:
         """Commit all deliveries returned so far; the next reader of the group begins after them.
 
-        Raises `GroupChanged` if their partitions were assigned to another member, and other JobErrors.
+        Raises `GroupChanged` if their partitions were assigned to another member, other JobErrors, and ValueError if
+        the deliveries are closed.
         """
         if self._group is None:
             raise ValueError("only deliveries that were opened with a group can be committed")

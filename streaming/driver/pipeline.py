@@ -53,8 +53,9 @@ class BatchPieces(Protocol):
     def is_open(self, batch: Any) -> bool:
         """Whether the batch ends by time, so that it may have read nothing."""
 
-    def awaited(self, batch: Any) -> Set[SourcePartition]:
-        """The partitions of events that may hold older ones than the batch has shown, unless the report knows them."""
+    def awaited(self, batch: Any) -> Set[SourcePartition] | None:
+        """The partitions of events that may hold older ones than the batch has shown, unless the report knows them; None
+        if the batch shows nothing of that."""
 
     def pieces(self, batch: Any) -> Iterator[Sequence[Row]]:
         """The workers' rows, piece by piece. Consume each before the next."""
@@ -117,7 +118,8 @@ class Pipeline:
         finally:
             self.observer.idle()
         self.load_shedder.seen(report.waited_ms)
-        self.state.waited_ms = report.waited_ms if run.awaited(batch) <= report.known else inf
+        if (awaited := run.awaited(batch)) is not None:
+            self.state.waited_ms = report.waited_ms if awaited <= report.known else inf
         if report.rows:
             report.counts["deleted_unread"] += self.deleted.count()
             self.last = report

@@ -234,7 +234,7 @@ def borrowed(spark: SparkSession, scratch: Path) -> Iterator[SparkSession]:
     _check(given)
     _check_source(spark)
     session = spark.newSession()
-    _quiet(session, QUERY, SCHEDULER)
+    _quiet(session, QUERY)
     for name, value in TUNING.items():
         if name not in given and session.conf.isModifiable(name):
             session.conf.set(name, value)

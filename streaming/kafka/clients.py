@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from streaming import secret_files
 from streaming.documents.messages import place_of, topic_of
 from streaming.documents.records import BY_KEY
 from streaming.errors import BrokerUnreachable
 from streaming.kafka import login
 from streaming.kafka.errors import is_passing, is_without_group, translate
-from streaming.kafka.topics import CLIENT, TIMEOUT_S, Topics
+from streaming.kafka.topics import CLIENT, TIMEOUT_S, Topics, given
 
 if TYPE_CHECKING:
     from config.model import Settings
@@ -32,16 +31,6 @@ Writable = (
 
 PAUSE_S = 0.1
 _NO_HEADERS: NewHeaders = {}
-# Options that users cannot change: others would lose or repeat records, or never come to an end.
-_FIXED = {
-    "bootstrap.servers",
-    "group.id",
-    "enable.auto.commit",
-    "auto.offset.reset",
-    "isolation.level",
-    "enable.partition.eof",
-    "enable.idempotence",
-}
 
 
 @dataclass(frozen=True)
@@ -60,9 +49,7 @@ class Cluster:
 
     def client(self, **options: Any) -> dict[str, Any]:
         settings = {name.replace("_", "."): value for name, value in options.items()}
-        settings["bootstrap.servers"] = self.bootstrap_servers
-        given = secret_files.read("kafka.client", self.options)
-        return {**CLIENT, **settings, **{name: value for name, value in given.items() if name not in _FIXED}}
+        return {**CLIENT, **settings, **given(self.options), "bootstrap.servers": self.bootstrap_servers}
 
     def reader(self, **options: Any) -> Consumer:
         """A consumer of committed records, which reports the end of each partition. Without a `group_id` it joins no
@@ -161,7 +148,9 @@ class RecordWriter:
         except KafkaException as error:
             raise translate(error.args[0], f"records were not written to {topic}") from error
         if failed:
-            raise translate(failed[0], f"{left + len(failed)} of {written} records were not written to {topic}")
+            raise translate(
+                failed[0], f"{left + len(failed)} of the first {written} records were not written to {topic}"
+            )
         if left:
             raise BrokerUnreachable(
                 f"{left} of {written} records were not acknowledged by {topic} within {TIMEOUT_S:g} s; check the "

@@ -34,6 +34,17 @@ CLIENT = {
     # Admin clients and producers would have brokers create again each topic that they ask for.
     "allow.auto.create.topics": False,
 }
+# Options that users cannot change: others would lose or repeat records, or never come to an end.
+FIXED = {
+    "bootstrap.servers",
+    "metadata.broker.list",
+    "group.id",
+    "enable.auto.commit",
+    "auto.offset.reset",
+    "isolation.level",
+    "enable.partition.eof",
+    "enable.idempotence",
+}
 # So does an admin client that has lost the controller.
 ADMIN_CLIENT = {"topic.metadata.refresh.interval.ms": 2_000}
 WAITS_S = (0.5, 1.0, 3.0, 6.0)  # for an answer; between them we hear why there is none
@@ -84,6 +95,11 @@ class _Answering(AbstractContextManager[None]):
             raise translate(error.args[0], f"cannot {self.what} at {self.address}") from error
 
 
+def given(options: Mapping[str, str]) -> dict[str, str]:
+    """The options of `kafka.client` that have an effect, with the contents of secret files."""
+    return {name: value for name, value in secret_files.read("kafka.client", options).items() if name not in FIXED}
+
+
 class Topics:
     def __init__(self, bootstrap_servers: str, options: Mapping[str, str]) -> None:
         self._address = bootstrap_servers
@@ -98,8 +114,7 @@ class Topics:
 
     def _config(self, **options: Any) -> dict[str, Any]:
         """Raises JobError."""
-        own = secret_files.read("kafka.client", self._options)
-        return {**CLIENT, "bootstrap.servers": self._address, **own, **options}
+        return {**CLIENT, **given(self._options), "bootstrap.servers": self._address, **options}
 
     def partitions(self) -> dict[str, int]:
         """The number of partitions of each visible topic. Raises BrokerUnreachable and Unauthenticated."""

@@ -70,10 +70,10 @@ class BatchRun(ABC, Generic[Batch]):
         """Whether the batch ends by time, so that it may have read nothing."""
         return False
 
-    def awaited(self, batch: Batch) -> Set[SourcePartition]:
-        """The partitions of events that may hold older ones than the batch has shown, unless the report knows them.
-        Spark takes a share of each partition that has any."""
-        return frozenset()
+    def awaited(self, batch: Batch) -> Set[SourcePartition] | None:
+        """The partitions of events that may hold older ones than the batch has shown, unless the report knows them; None
+        if the batch shows nothing of that. Spark takes a share of each partition that has any."""
+        return frozenset() if self.report.known else None
 
     @abstractmethod
     def tasks(self, batch: Batch) -> int:

@@ -523,6 +523,22 @@ def test_a_passing_abort_is_not_a_rejection(
     assert len(sent) == tries
 
 
+def test_aborts_without_end_end_the_redrive_and_leave_the_letter(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redrive, "PAUSE_S", 0)
+    write(settings, [letter(settings, made.POISON_EVENT)])
+
+    def publish(wanted: Sequence[Record]) -> None:
+        raise Aborted("the transaction was aborted: unknown server error", ProducerEpoch(0, 0))
+
+    with redrive.opened(settings) as opened:
+        opened.publish = publish
+        with pytest.raises(Aborted):
+            list(opened.run(ALL))
+    assert redrives(settings) == [("0:0", "redriven")]
+
+
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_marker_behind_a_transaction_that_is_open_is_waited_for(settings: Settings, committed: bool) -> None:
     """The job may be in the middle of one, and until its end nobody sees what others committed after its beginning."""

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streaming.errors import BrokerUnreachable, JobError
 from streaming.kafka import clients
 from streaming.kafka.clients import Cluster
+from streaming.kafka.topics import Topics
 
 
 class Message:
@@ -167,6 +168,9 @@ def test_options_on_which_guarantees_depend_cannot_be_changed(monkeypatch: pytes
     assert (options["group.id"], options["enable.auto.commit"]) == ("theirs", False)
     assert (options["auto.offset.reset"], options["isolation.level"]) == ("earliest", "read_committed")
     assert (options["enable.partition.eof"], options["fetch.queue.backoff.ms"]) == (True, "20")
+    config = Topics("here:1", given)._config()
+    assert (config["bootstrap.servers"], config["fetch.queue.backoff.ms"]) == ("here:1", "20")
+    assert "isolation.level" not in config
 
 
 def test_a_write_ends_with_the_first_record_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +193,7 @@ def test_a_write_ends_with_the_first_record_that_fails(monkeypatch: pytest.Monke
     monkeypatch.setattr(Cluster, "topics", lambda self: SameTopics())
     monkeypatch.setattr(clients, "Producer", lambda options: producer)
     monkeypatch.setattr("streaming.kafka.clients.login.renew", lambda *_: None)
-    with pytest.raises(JobError, match="1 of 3 records were not written to events"):
+    with pytest.raises(JobError, match="1 of the first 3 records were not written to events"):
         clients.write(Cluster("", {}), "events", [(None, b"1")] * 9)
     assert producer.produced == 3
 
