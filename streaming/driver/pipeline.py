@@ -54,8 +54,8 @@ class BatchPieces(Protocol):
         """Whether the batch ends by time, so that it may have read nothing."""
 
     def awaited(self, batch: Any) -> Set[SourcePartition] | None:
-        """The partitions of events that may hold older ones than the batch has shown, unless the report knows them; None
-        if the batch shows nothing of that."""
+        """The partitions of events that may hold older ones than the batch has shown, unless the report knows them;
+        None if the batch shows nothing of that."""
 
     def pieces(self, batch: Any) -> Iterator[Sequence[Row]]:
         """The workers' rows, piece by piece. Consume each before the next."""

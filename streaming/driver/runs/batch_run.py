@@ -71,8 +71,8 @@ class BatchRun(ABC, Generic[Batch]):
         return False
 
     def awaited(self, batch: Batch) -> Set[SourcePartition] | None:
-        """The partitions of events that may hold older ones than the batch has shown, unless the report knows them; None
-        if the batch shows nothing of that. Spark takes a share of each partition that has any."""
+        """The partitions of events that may hold older ones than the batch has shown, unless the report knows them;
+        None if the batch shows nothing of that. Spark takes a share of each partition that has any."""
         return frozenset() if self.report.known else None
 
     @abstractmethod

@@ -73,7 +73,7 @@ def test_counts_of_a_batch_without_rows_come_with_the_next_that_has_some() -> No
 
     def lost(pipeline: Pipeline, number: int, report: Report) -> Any:
         report.counts["workers_lost"] += 1
-        return SimpleNamespace(pieces=lambda batch: (), is_open=lambda batch: True)
+        return SimpleNamespace(pieces=lambda batch: (), is_open=lambda batch: True, awaited=lambda batch: None)
 
     p.run = lost
     for number in range(2):
