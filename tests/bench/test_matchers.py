@@ -375,10 +375,10 @@ def decide_slowly(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let `auto` take DECISION_S to decide on a table; returns the sizes of those it will have decided on."""
     decided: list[int] = []
 
-    def choose(table: SubscriptionTable, *_: object) -> dict[Choice, Matcher]:
+    def choose(table: SubscriptionTable, *_: object) -> tuple[list[Choice], dict[str, Matcher]]:
         decided.append(table.n_subscriptions)
         sleep(DECISION_S)
-        return {Choice(1, 1.0, "scan", 1.0): ALGORITHMS["scan"](table)}
+        return [Choice(1, 1.0, "scan", 1.0)], {"scan": ALGORITHMS["scan"](table)}
 
     monkeypatch.setattr(auto, "choose", choose)
     monkeypatch.setattr(auto, "asked", lambda _: ["tiles", "scan"])
