@@ -33,7 +33,7 @@ from streaming.documents.change_order import Decisions
 from streaming.documents.messages import place_of
 from streaming.documents.records import ATTEMPTS, REJECTED_SUBSCRIPTION, Origin, Record
 from streaming.documents.subscriptions import id_of
-from streaming.errors import Fenced, JobError, Unsettled
+from streaming.errors import Fenced, Unsettled
 from streaming.kafka import clients, times
 from streaming.kafka.clients import Cluster
 from streaming.kafka.errors import translate
@@ -141,12 +141,10 @@ def opened(settings: Settings, dry: bool = False) -> Iterator[Redrive]:
                 producer.publish(sent)
             except Unsettled:
                 if producer.is_timed_out:
-                    late = JobError(
+                    raise Unsettled(
                         "a transaction of the redrive took longer than transaction.timeout.ms; nothing was lost. The "
                         "same command goes on from here"
-                    )
-                    late.retry = True
-                    raise late from None
+                    ) from None
                 raise Fenced(
                     f"another redrive with query.name = {settings.query.name!r} was started, so this one stops; "
                     "nothing was lost"

@@ -372,12 +372,10 @@ class Replay:
         except Unsettled:
             self._is_in_doubt = True
             if self.producer.is_timed_out:
-                late = JobError(
+                raise Unsettled(
                     f"a transaction of the replay {self.name!r} took longer than transaction.timeout.ms; nothing was "
                     f"lost. Resume with: replay {self.change.subscription.id} --name {self.name}"
-                )
-                late.retry = True
-                raise late from None
+                ) from None
             raise Fenced(
                 f"the replay {self.name!r} was started elsewhere, so this one stops; nothing was lost"
             ) from None

@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from itertools import groupby, pairwise
 from math import inf, log2, sqrt
@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matchers.algorithms.auto.candidates import CANDIDATES, asked, is_few, is_tiny, unmeasured
-from matchers.algorithms.auto.choosing import Choice, choose
+from matchers.algorithms.auto.choosing import Choice, algorithms_of, choose
 from matchers.algorithms.auto.few_attributes import alone_without_few, without_few
 from matchers.algorithms.auto.kernel import expanded
 from matchers.algorithms.auto.repeated import Once, different
@@ -78,7 +78,7 @@ class Auto(AdaptiveMatcher):
     @property
     def algorithms(self) -> list[str]:
         """The names of those that match, one to three."""
-        return list(dict.fromkeys(name for choice in self.choices for name in choice.names))
+        return algorithms_of(self.choices)
 
     def match(self, events: EventBatch) -> MatchBatch:
         return self._enough(events, self._match)
@@ -181,8 +181,7 @@ def build(
     level = logging.DEBUG if table.n_subscriptions <= OFTEN else logging.INFO
     log.log(level, reason, extra={"event": "index_chosen"})
     least = int(own.needed.min()) if own.n_subscriptions else 0
-    found = Auto(tuple(choices), (), reason, least)
-    return replace(found, matchers=tuple(built[name] for name in found.algorithms))
+    return Auto(tuple(choices), tuple(built[name] for name in algorithms_of(choices)), reason, least)
 
 
 def _choices(
@@ -198,8 +197,7 @@ def _choices(
         return choose(table, builds, clock, attributes, batch)
     kind = (*names, *_kind(table), *(value and _rounded(np.array([value])) for value in (attributes, batch)))
     if (choices := _chosen.get(kind)) is not None:
-        built = dict.fromkeys(name for choice in choices for name in choice.names)
-        return choices, {name: builds[name](table) for name in built}
+        return choices, {name: builds[name](table) for name in algorithms_of(choices)}
     choices, matchers = choose(table, builds, clock, attributes, batch)
     while len(_chosen) >= KINDS:
         _chosen.pop(next(iter(_chosen)), None)

@@ -62,6 +62,11 @@ class Choice:
         return self.algorithm, *self.others
 
 
+def algorithms_of(choices: Iterable[Choice]) -> list[str]:
+    """The names of all that are built, each once."""
+    return list(dict.fromkeys(name for choice in choices for name in choice.names))
+
+
 def choose(
     table: SubscriptionTable,
     builds: Mapping[str, Build],

@@ -1,4 +1,4 @@
-"""What the client's library cannot read of a record is left out."""
+"""Records are read without their headers if the client's library cannot read these."""
 
 from __future__ import annotations
 

@@ -123,6 +123,13 @@ def test_records_before_one_that_fails_are_sent() -> None:
     assert producer.times == 1
 
 
+def write_by(producer: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `clients.write` write by this producer."""
+    monkeypatch.setattr(Cluster, "topics", lambda self: SameTopics())
+    monkeypatch.setattr(clients, "Producer", lambda options: producer)
+    monkeypatch.setattr("streaming.kafka.clients.login.renew", lambda *_: None)
+
+
 def test_records_before_one_that_kafka_does_not_take_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[bytes] = []
 
@@ -144,9 +151,7 @@ def test_records_before_one_that_kafka_does_not_take_are_written(monkeypatch: py
             return 0
 
     producer = Producer()
-    monkeypatch.setattr(Cluster, "topics", lambda self: SameTopics())
-    monkeypatch.setattr(clients, "Producer", lambda options: producer)
-    monkeypatch.setattr("streaming.kafka.clients.login.renew", lambda *_: None)
+    write_by(producer, monkeypatch)
     with pytest.raises(JobError, match="record 3 was not written to events; 2 before it were"):
         clients.write(Cluster("", {}), "events", [(None, b"1"), (None, b"2"), (None, b"large"), (None, b"3")])
     assert (taken, producer.flushed) == ([b"1", b"2"], 1)
@@ -190,9 +195,7 @@ def test_a_write_ends_with_the_first_record_that_fails(monkeypatch: pytest.Monke
             return 0
 
     producer = Producer()
-    monkeypatch.setattr(Cluster, "topics", lambda self: SameTopics())
-    monkeypatch.setattr(clients, "Producer", lambda options: producer)
-    monkeypatch.setattr("streaming.kafka.clients.login.renew", lambda *_: None)
+    write_by(producer, monkeypatch)
     with pytest.raises(JobError, match="1 of the first 3 records were not written to events"):
         clients.write(Cluster("", {}), "events", [(None, b"1")] * 9)
     assert producer.produced == 3
